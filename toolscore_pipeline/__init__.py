@@ -1,0 +1,1 @@
+"""Grade what LLM agents did: traces of tool calls, contracts about them, and proof of both."""
