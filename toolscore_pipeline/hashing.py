@@ -15,9 +15,9 @@ from typing import Any
 
 import orjson
 
-# orjson writes 1e22 and 1e-7 where Python writes 1e+22 and 1e-07. A digit before an "e" may be such
-# a number (or only text), and then the slow, plain encoder decides.
-_EXPONENT = re.compile(rb"\d[eE]")
+# orjson writes 1e-7 and 0.00001 where Python writes 1e-07 and 1e-05. What looks so may be such a
+# number (or only text), and then the slow, plain encoder decides.
+_EXPONENT = re.compile(rb"\de-\d(?!\d)|0\.0000")
 _CHUNK = 1 << 20
 
 
@@ -32,6 +32,21 @@ def canonical_json(value: Any) -> bytes:
     except (TypeError, ValueError, RecursionError):
         return _slow_json(value)
     if b"null" in fast or _EXPONENT.search(fast):  # orjson writes NaN as null
+        return _slow_json(value)
+    return fast
+
+
+def canonical_json_strict(value: Any) -> bytes:
+    """The same bytes as :func:`canonical_json`, faster, for a value that came out of strict JSON.
+
+    Args:
+        value: objects with text keys, lists, texts, finite numbers, booleans and None only.
+    """
+    try:
+        fast = orjson.dumps(value, option=_FAST)
+    except (TypeError, ValueError, RecursionError):
+        return _slow_json(value)
+    if (b"e-" in fast or b"0.0000" in fast) and _EXPONENT.search(fast):
         return _slow_json(value)
     return fast
 
