@@ -69,7 +69,9 @@ class Document:
     def locate(self, problems: list[Problem]) -> list[Problem]:
         """The problems, each with the line of its JSON path filled in."""
         return [
-            Problem(problem.reason, problem.json_path, problem.line or self.line_of(problem.json_path))
+            Problem(
+                problem.reason, problem.json_path, problem.line or self.line_of(problem.json_path)
+            )
             if problem.json_path is not None
             else problem
             for problem in problems
@@ -299,8 +301,8 @@ class _YamlReader:
         self._open: set[Hashable] = set()
         self._count = 0
 
-    def _fail(self, reason: str, node: yaml.Node, json_path: str) -> NoReturn:
-        raise InputError(
+    def _error(self, reason: str, node: yaml.Node, json_path: str) -> InputError:
+        return InputError(
             reason, path=self.path, line=node.start_mark.line + 1, json_path=json_path
         )
 
@@ -309,11 +311,13 @@ class _YamlReader:
         self.lines[json_path] = (key or node).start_mark.line + 1
         self._count += 1
         if self._count > MAX_YAML_NODES:
-            self._fail(f"the aliases come to more than {MAX_YAML_NODES:,} values", node, json_path)
+            raise self._error(
+                f"the aliases come to more than {MAX_YAML_NODES:,} values", node, json_path
+            )
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, json_path)
         if id(node) in self._open:
-            self._fail("the alias refers to the value it stands in", node, json_path)
+            raise self._error("the alias refers to the value it stands in", node, json_path)
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
@@ -325,17 +329,19 @@ class _YamlReader:
                 return self._mapping(node, json_path)
         finally:
             self._open.discard(id(node))
-        self._fail(f"unknown YAML tag {node.tag!r}, expected plain values", node, json_path)
+        raise self._error(f"unknown YAML tag {node.tag!r}, expected plain values", node, json_path)
 
     def _mapping(self, node: yaml.MappingNode, json_path: str) -> dict[str, Any]:
         value: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self._fail("expected text as a key, got a list or a mapping", key_node, json_path)
+                raise self._error(
+                    "expected text as a key, got a list or a mapping", key_node, json_path
+                )
             key = str(key_node.value)
             place = child_path(json_path, key)
             if key in value:
-                self._fail(f"the key {key!r} is given twice", key_node, place)
+                raise self._error(f"the key {key!r} is given twice", key_node, place)
             value[key] = self.read(value_node, place, key_node)
         return value
 
@@ -355,14 +361,15 @@ class _YamlReader:
                 if math.isfinite(number):
                     return number
         except (KeyError, ValueError):
-            self._fail(f"{text!r} is no {node.tag.rpartition(':')[2]}", node, json_path)
+            kind = node.tag.rpartition(":")[2]
+            raise self._error(f"{text!r} is no {kind}", node, json_path) from None
         if node.tag == _FLOAT:
-            self._fail(
+            raise self._error(
                 f"got {text}, expected a finite number ({_NOT_FINITE}; quote it for text)",
                 node,
                 json_path,
             )
-        self._fail(f"unknown YAML tag {node.tag!r}, expected plain values", node, json_path)
+        raise self._error(f"unknown YAML tag {node.tag!r}, expected plain values", node, json_path)
 
 
 def _text_path(path: str | Path | None) -> str | None:
