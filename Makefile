@@ -1,0 +1,87 @@
+# `make setup` once, then any other target. PYTHON may name another interpreter (3.11 or newer).
+PYTHON ?= python3
+PYTEST_ARGS ?= -n 2 --dist loadfile
+
+BIN := .venv/bin
+ORACLE := .venv-oracle
+DUCKDB2 := .venv-duckdb2
+LOCKER := .venv-lock
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_REQUIRE_VIRTUALENV := 1
+export DO_NOT_TRACK := 1
+PIP := -m pip install -qq --no-input --no-deps
+COMPILE := $(LOCKER)/bin/uv --quiet pip compile --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --upgrade
+
+.DEFAULT_GOAL := help
+.PHONY: help setup oracle demo test test-duckdb2 lint format ui bench bench-smoke lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.ready ## make .venv with everything that the other targets need
+
+oracle: $(ORACLE)/.ready ## make .venv-oracle, the reference library that tests compare with
+
+.venv/.ready: requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 setup")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing into .venv ..."
+	@$(BIN)/python $(PIP) --require-hashes -r requirements/dev.txt
+	@$(BIN)/python $(PIP) --no-build-isolation --editable .
+	@touch $@
+
+$(ORACLE)/.ready: requirements/oracle.txt
+	@test -x $(ORACLE)/bin/python || $(PYTHON) -m venv $(ORACLE)
+	@$(ORACLE)/bin/python $(PIP) --require-hashes -r requirements/oracle.txt
+	@touch $@
+
+# The packages of .venv, except for DuckDB, which stands before them on the path.
+$(DUCKDB2)/.ready: requirements/duckdb2.txt .venv/.ready
+	@test -x $(DUCKDB2)/bin/python || $(BIN)/python -m venv $(DUCKDB2)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$($(DUCKDB2)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
+	@pwd >> "$$($(DUCKDB2)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
+	@$(DUCKDB2)/bin/python $(PIP) --ignore-installed --require-hashes -r requirements/duckdb2.txt
+	@touch $@
+
+demo: setup ## build the example project and show where to look
+	@$(BIN)/toolscore demo
+
+test: setup oracle ## run every test
+	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+test-duckdb2: $(DUCKDB2)/.ready oracle ## run the tests of the engine on the newest DuckDB 2
+	@$(DUCKDB2)/bin/python -c 'import duckdb; print("duckdb", duckdb.__version__); assert duckdb.__version__ >= "2"'
+	@$(DUCKDB2)/bin/python -m pytest -q $(PYTEST_ARGS) -m "not slow"
+
+lint: setup ## check style and types of Python and SQL
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/sqlfluff lint --disable-progress-bar sql
+	@$(BIN)/mypy --no-error-summary
+
+format: setup ## lay out Python and mend what ruff can mend
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+ui: setup ## open Dagster on the example project
+	@$(BIN)/toolscore ui
+
+bench: setup oracle ## measure against the targets, with the reference library beside
+	@$(BIN)/python -m bench
+
+bench-smoke: setup oracle ## the same on few rows, to see that it runs
+	@$(BIN)/python -m bench --smoke
+
+lock: ## renew the locks in requirements/
+	@test -x $(LOCKER)/bin/uv || { $(PYTHON) -m venv $(LOCKER) && $(LOCKER)/bin/python $(PIP) uv; }
+	@$(COMPILE) --extra agent --extra aef --extra dev -o requirements/dev.txt pyproject.toml requirements/dev.in
+	@$(COMPILE) -o requirements/oracle.txt requirements/oracle.in
+	@$(COMPILE) -o requirements/duckdb2.txt requirements/duckdb2.in
+
+clean: ## remove what was built, the environments too
+	@rm -rf .venv $(ORACLE) $(DUCKDB2) $(LOCKER) build dist .toolscore .dagster *.egg-info
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/results
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
