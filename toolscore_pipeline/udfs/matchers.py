@@ -6,6 +6,7 @@ import json
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import ARROW, SPECIAL
 
 from toolscore_pipeline.matchers import decide_json
 
@@ -21,8 +22,8 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         match_value,
         ["VARCHAR", "VARCHAR", "BOOLEAN"],
         "BOOLEAN",
-        type="arrow",
-        null_handling="special",
+        type=ARROW,
+        null_handling=SPECIAL,
     )
 
 

@@ -1,4 +1,4 @@
-"""``normalise_value`` and ``lenient_key``: texts of JSON values that are equal when the values are."""
+"""``normalise_value`` and ``lenient_key``: texts that are equal when the JSON values are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import ARROW, SPECIAL
 
 from toolscore_pipeline import matchers
 
@@ -22,7 +23,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         ("lenient_key", lenient_key),
     ):
         connection.create_function(
-            name, function, ["VARCHAR"], "VARCHAR", type="arrow", null_handling="special"
+            name, function, ["VARCHAR"], "VARCHAR", type=ARROW, null_handling=SPECIAL
         )
 
 
