@@ -1,50 +1,32 @@
-"""``normalise_value`` and ``lenient_key``: texts that are equal when the JSON values are."""
+"""``value_keys``: for a JSON text, three texts that are equal when the values are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 
 import duckdb
 import pyarrow as pa
-from duckdb.func import ARROW, SPECIAL
+from duckdb.func import ARROW
 
 from toolscore_pipeline import matchers
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Register ``normalise_value(value_json)`` and ``lenient_key(value_json)`` on a connection.
+    """Register ``value_keys(value_json) -> varchar[]``: the strict, plain and lenient key.
 
-    ``normalise_value`` is the plain key: numbers by value at any depth (1.0 as 1, exactly), keys
-    sorted, no white space. ``lenient_key`` also trims a value that is a text itself, of the 29
-    characters that Python's ``strip`` knows. Both give a text that is no JSON back as it is.
+    See :func:`toolscore_pipeline.matchers.value_keys` for what each of them holds equal. A text that
+    is no JSON is its own key in all three.
     """
-    for name, function in (
-        ("normalise_value", normalise_value),
-        ("lenient_key", lenient_key),
-    ):
-        connection.create_function(
-            name, function, ["VARCHAR"], "VARCHAR", type=ARROW, null_handling=SPECIAL
-        )
+    connection.create_function("value_keys", value_keys, ["VARCHAR"], "VARCHAR[]", type=ARROW)
 
 
-def normalise_value(value_json: pa.Array) -> pa.Array:
-    """The plain key of each JSON text; NULL for NULL."""
-    return _each(matchers.plain_key, value_json)
+def value_keys(value_json: pa.Array) -> pa.Array:
+    """The three keys of each JSON text."""
+    return pa.array([_keys(text) for text in value_json.to_pylist()], pa.list_(pa.string()))
 
 
-def lenient_key(value_json: pa.Array) -> pa.Array:
-    """The lenient key of each JSON text; NULL for NULL."""
-    return _each(matchers.lenient_key, value_json)
-
-
-def _each(function: Callable[[str], str], texts: pa.Array) -> pa.Array:
-    return pa.array([_safe(function, text) for text in texts.to_pylist()], pa.string())
-
-
-def _safe(function: Callable[[str], str], text: str | None) -> str | None:
-    if text is None:
-        return None
+def _keys(text: str) -> list[str]:
     try:
-        return function(text)
+        return list(matchers.value_keys(json.loads(text)))
     except (ValueError, RecursionError):
-        return text
+        return [text, text, text]

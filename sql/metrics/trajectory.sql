@@ -1,0 +1,108 @@
+-- Calls that stand at the very place where they were expected, with every expected argument equal.
+-- kind: ephemeral
+-- grain: one row per pair and combination
+-- range: 0 to 1
+-- null: never
+-- source: Toolscore, trajectory metrics; values are compared without trimming, in strict mode too
+with combinations as (
+    select
+        pair_id,
+        combination_id,
+        expected_count,
+    from work.combinations
+),
+
+expected_calls as (
+    select
+        pair_id,
+        combination_id,
+        position,
+        tool,
+        pattern_id,
+        is_checked,
+        args_count,
+    from work.expected_calls
+),
+
+scored_calls as (
+    select
+        pair_id,
+        combination_id,
+        position,
+        tool,
+        args_id,
+        is_matchable,
+    from work.scored_calls
+),
+
+pairs as (
+    select
+        pair_id,
+        is_strict,
+    from work.pairs
+    inner join judgment.judgments using (judgment_id)
+),
+
+argument_matches as (
+    select
+        pattern_id,
+        args_id,
+        is_strict,
+        met_in_place_count,
+    from work.argument_matches
+),
+
+match_steps as (
+    select
+        pair_id,
+        combination_id,
+        count(*) as correct_count,
+    from expected_calls
+    inner join scored_calls using (pair_id, combination_id, position, tool)
+    inner join pairs using (pair_id)
+    left join argument_matches using (pattern_id, args_id, is_strict)
+    where
+        not is_checked
+        or (is_matchable and args_id is not null and coalesce(met_in_place_count, 0) = args_count)
+    group by all
+),
+
+count_calls as (
+    select
+        pair_id,
+        combination_id,
+        count(*) as call_count,
+    from scored_calls
+    group by all
+),
+
+rate_steps as (
+    select
+        pair_id,
+        combination_id,
+        expected_count,
+        coalesce(correct_count, 0) as correct_count,
+        case
+            when expected_count > 0 then coalesce(correct_count, 0) / expected_count
+            when coalesce(call_count, 0) = 0 then 1
+            else 0
+        end as step_match_rate,
+        case
+            when expected_count > 0 and coalesce(call_count, 0) = 0 then 0
+            when expected_count > 0 and call_count > expected_count then expected_count / call_count
+            else 1
+        end as path_efficiency,
+    from combinations
+    left join match_steps using (pair_id, combination_id)
+    left join count_calls using (pair_id, combination_id)
+)
+
+select
+    pair_id::bigint as pair_id,                             -- the run and the judgment being paired
+    combination_id::integer as combination_id,              -- the combination of alternatives scored, from 0
+    correct_count::integer as trajectory_correct_count,     -- expected calls met at their own place
+    expected_count::integer as trajectory_expected_count,   -- expected calls
+    step_match_rate::double as step_match_rate,             -- met at their place / expected, 0 to 1
+    path_efficiency::double as path_efficiency,             -- expected / actual calls when more were made, else 1
+    (step_match_rate * path_efficiency)::double as trajectory_accuracy, -- their product, 0 to 1
+from rate_steps

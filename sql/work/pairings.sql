@@ -1,0 +1,165 @@
+-- Which actual call stands for which expected call, so that pairs, then met arguments, are most.
+-- kind: ephemeral
+-- grain: one row per pair, combination and expected call that found a call of its tool
+-- null: never
+-- source: Toolscore, argument metrics; one to one within each tool, always optimal
+with expected_calls as (
+    select
+        pair_id,
+        combination_id,
+        position,
+        tool,
+        pattern_id,
+        is_checked,
+        args_count,
+    from work.expected_calls
+),
+
+scored_calls as (
+    select
+        pair_id,
+        combination_id,
+        call_index,
+        tool,
+        args_id,
+        is_matchable,
+    from work.scored_calls
+),
+
+tool_counts as (
+    select
+        pair_id,
+        combination_id,
+        tool,
+        expected_count,
+        called_count,
+    from work.tool_counts
+    where expected_count > 0 and called_count > 0
+),
+
+pairs as (
+    select
+        pair_id,
+        is_strict,
+    from work.pairs
+    inner join judgment.judgments using (judgment_id)
+),
+
+argument_matches as (
+    select
+        pattern_id,
+        args_id,
+        is_strict,
+        met_count,
+    from work.argument_matches
+),
+
+weigh_couples as (
+    select
+        pair_id,
+        combination_id,
+        tool,
+        position,
+        call_index,
+        expected_count,
+        called_count,
+        if(is_checked and is_matchable, coalesce(met_count, 0), 0) as met_count,
+    from tool_counts
+    inner join expected_calls using (pair_id, combination_id, tool)
+    inner join scored_calls using (pair_id, combination_id, tool)
+    inner join pairs using (pair_id)
+    left join argument_matches using (pattern_id, args_id, is_strict)
+),
+
+-- One expected call takes the best actual one, the first of equals.
+take_best_actual as (
+    select
+        pair_id,
+        combination_id,
+        position,
+        arg_max(call_index, met_count::bigint * 4294967296 - call_index) as call_index,
+    from weigh_couples
+    where expected_count = 1
+    group by all
+),
+
+-- One actual call goes to the best expected one, the last of equals.
+take_best_expected as (
+    select
+        pair_id,
+        combination_id,
+        arg_max(position, met_count::bigint * 4294967296 + position) as position,
+        call_index,
+    from weigh_couples
+    where expected_count > 1 and called_count = 1
+    group by all
+),
+
+-- All else is an assignment problem; equal problems are solved once.
+list_problems as (
+    select
+        pair_id,
+        combination_id,
+        tool,
+        called_count,
+        list(met_count order by position, call_index) as weights,
+        list(distinct position order by position) as positions,
+        list(distinct call_index order by call_index) as call_indexes,
+    from weigh_couples
+    where expected_count > 1 and called_count > 1
+    group by all
+),
+
+solve_problems as (
+    select
+        weights,
+        called_count,
+        assign_calls(weights, called_count) as columns,
+    from (
+        select distinct
+            weights,
+            called_count,
+        from list_problems
+    )
+),
+
+unfold_solutions as (
+    select
+        pair_id,
+        combination_id,
+        unnest(positions) as position,
+        unnest(list_transform(columns, lambda column_index: call_indexes[column_index + 1])) as call_index,
+    from list_problems
+    inner join solve_problems using (weights, called_count)
+),
+
+collect_pairings as (
+    select
+        pair_id,
+        combination_id,
+        position,
+        call_index,
+    from take_best_actual
+    union all
+    select
+        pair_id,
+        combination_id,
+        position,
+        call_index,
+    from take_best_expected
+    union all
+    select
+        pair_id,
+        combination_id,
+        position,
+        call_index,
+    from unfold_solutions
+    where call_index is not null
+)
+
+select
+    pair_id::bigint as pair_id,                                 -- the run and the judgment being paired
+    combination_id::integer as combination_id,                  -- the combination of alternatives, from 0
+    position::integer as position,                              -- the expected call, by its place
+    call_index::integer as call_index,                          -- the actual call that stands for it, by its place in the run
+from collect_pairings

@@ -1,0 +1,288 @@
+"""The engine: an in-memory DuckDB that runs the plan on whatever is staged in it.
+
+It is the one place where scores are computed. For many runs each model becomes a table; for a few
+the same models are composed into one prepared statement, so that planning is paid once.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import orjson
+import pyarrow as pa
+
+from toolscore_pipeline import udfs
+from toolscore_pipeline.errors import AuditError
+from toolscore_pipeline.plan import (
+    LAYERS,
+    Model,
+    Plan,
+    audit_files,
+    grader_version,
+    load_plan,
+    macro_files,
+    read_dependencies,
+    read_header,
+    strip_comments,
+)
+
+# What a grade consists of: the models whose rows are kept.
+OUTPUTS = (
+    "grades.grades",
+    "grades.metrics",
+    "grades.checks",
+    "grades.findings",
+    "grades.expectations",
+)
+INPUT_LAYERS = ("settings", "raw", "evidence", "judgment")
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What one model cost: its rows and the wall-clock seconds it took."""
+
+    model: str
+    rows: int
+    seconds: float
+
+
+class Engine:
+    """One in-memory DuckDB with the project's schemas, macros and functions.
+
+    Not for use by several threads at once: each holds the tables of one chunk of pairs.
+    """
+
+    def __init__(self, plan: Plan | None = None, *, threads: int | None = None) -> None:
+        self.plan = plan or load_plan()
+        self.timings: list[Timing] = []
+        self.connection = duckdb.connect(":memory:")
+        if threads:
+            self.connection.execute("set threads to " + str(int(threads)))
+        prepare_connection(self.connection)
+        create_schemas(self.connection)
+        for model in self.plan.layer(*INPUT_LAYERS):
+            self.connection.execute(create_table(model))
+        self.connection.execute("create table work.pairs (pair_id bigint, run_id varchar, judgment_id varchar)")
+        self.connection.execute("insert into settings.grader values ($1)", [grader_version()])
+        self._grade_statement: str | None = None
+
+    def close(self) -> None:
+        """Close the connection; the tables are gone with it."""
+        self.connection.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fill(self, full_name: str, rows: pa.Table) -> None:
+        """Replace the rows of an input table by those of an Arrow table with the same columns."""
+        model = self.plan[full_name]
+        self.connection.execute(f"truncate {full_name}")
+        insert_arrow(self.connection, model, rows)
+
+    def set_pairs(self, pairs: pa.Table) -> None:
+        """Replace the pairs to grade: columns run_id and judgment_id, one row per pair.
+
+        Pairs are numbered in the order of the rows.
+        """
+        self.connection.execute("truncate work.pairs")
+        self.connection.register("staged_pairs", pairs)
+        self.connection.execute(
+            "insert into work.pairs select row_number() over () - 1, run_id, judgment_id from staged_pairs"
+        )
+        self.connection.unregister("staged_pairs")
+
+    def build(
+        self,
+        targets: Iterable[str] = OUTPUTS,
+        *,
+        keep: bool = False,
+        on_model: Callable[[Timing], None] | None = None,
+    ) -> None:
+        """Make a table of every model the targets need, in order, and hold them against the audits.
+
+        Args:
+            targets: full names of the models wanted.
+            keep: keep the ephemeral tables too (to look at them); else each is dropped after its last use.
+            on_model: called with what each model cost.
+
+        Raises:
+            AuditError: rows of a target broke an audit.
+        """
+        wanted = set(targets)
+        models = [m for m in self.plan.upstream(wanted) if m.layer not in INPUT_LAYERS]
+        last_use = {name: i for i, model in enumerate(models) for name in model.depends_on}
+        for index, model in enumerate(models):
+            started = time.perf_counter()
+            row = self.connection.execute(
+                f"create or replace table {model.full_name} as {model.query}"
+            ).fetchone()
+            timing = Timing(model.full_name, int(row[0]) if row else 0, time.perf_counter() - started)
+            self.timings.append(timing)
+            if on_model:
+                on_model(timing)
+            if keep:
+                continue
+            for spent in models[: index + 1]:
+                if last_use.get(spent.full_name, index) == index and spent.full_name not in wanted:
+                    self.connection.execute(f"drop table if exists {spent.full_name}")
+        run_audits(self.connection, wanted)
+
+    def grade_few(self) -> list[dict[str, Any]]:
+        """Grade the pairs in one prepared statement and return what it found.
+
+        Returns:
+            One dict per pair, in order: ``grade`` and ``metrics`` (a row each), ``checks``,
+            ``findings`` and ``expectations`` (lists of rows), keyed by column name.
+        """
+        if self._grade_statement is None:
+            self._grade_statement = self.compose()
+            self.connection.execute(f"prepare grade_few as {self._grade_statement}")
+        row = self.connection.execute("select count(*) from work.pairs").fetchone()
+        rows = self.connection.execute("execute grade_few").fetchall()
+        return grades_by_pair(rows, row[0] if row else 0)
+
+    def compose(self, targets: Iterable[str] = OUTPUTS) -> str:
+        """One SELECT that makes all the targets at once, every model a materialised CTE.
+
+        Its rows are (position of the target, pair_id, the row as JSON).
+        """
+        models = [m for m in self.plan.upstream(targets) if m.layer not in INPUT_LAYERS]
+        names = {model.full_name: model.full_name.replace(".", "__") for model in models}
+        pattern = re.compile(r"\b(" + "|".join(re.escape(name) for name in names) + r")\b")
+        parts = []
+        for model in models:
+            query = pattern.sub(lambda match: names[match[1]], strip_comments(model.query))
+            parts.append(f"{names[model.full_name]} as materialized ({query})")
+        outputs = [
+            f"select {position} as target, pairs.pair_id, to_json(output)::varchar as row_json "
+            f"from {names[name]} as output inner join work.pairs as pairs using (run_id, judgment_id)"
+            for position, name in enumerate(targets)
+        ]
+        return "with " + ", ".join(parts) + " " + " union all ".join(outputs)
+
+
+def prepare_connection(connection: duckdb.DuckDBPyConnection) -> None:
+    """Set what the models rely on: UTC, the macros and the functions."""
+    connection.execute("set TimeZone = 'UTC'")
+    connection.execute("set preserve_insertion_order = true")
+    udfs.register_all(connection)
+    create_macros(connection)
+
+
+def create_macros(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create every macro of ``sql/macros`` in the current catalog."""
+    for path in macro_files():
+        connection.execute(path.read_text(encoding="utf-8"))
+
+
+def create_schemas(connection: duckdb.DuckDBPyConnection, layers: Iterable[str] = LAYERS) -> None:
+    """Create the schema of every layer in the current catalog."""
+    for layer in layers:
+        connection.execute(f"create schema if not exists {layer}")
+
+
+def create_table(model: Model, prefix: str = "") -> str:
+    """The statement that makes a model's empty table, without keys or constraints."""
+    columns = ", ".join(f"{column.name} {column.type}" for column in model.columns)
+    return f"create table if not exists {prefix}{model.full_name} ({columns})"
+
+
+def comment_statements(model: Model) -> Iterable[tuple[str, str]]:
+    """Pairs of a ``comment on ... is`` prefix and the text it sets, for the table and its columns."""
+    kind = "view" if model.kind == "view" else "table"
+    yield f"comment on {kind} {model.full_name} is ", model.description
+    for column in model.columns:
+        yield f"comment on column {model.full_name}.{column.name} is ", column.comment
+
+
+def apply_comments(connection: duckdb.DuckDBPyConnection, model: Model) -> None:
+    """Document a model's table and columns in the catalog, from its file."""
+    for statement, text in comment_statements(model):
+        # COMMENT takes no parameters; the text is the project's own, quoted all the same.
+        connection.execute(statement + "'" + text.replace("'", "''") + "'")
+
+
+def insert_arrow(connection: duckdb.DuckDBPyConnection, model: Model, rows: pa.Table) -> None:
+    """Add Arrow rows to a model's table, each column cast to the model's type."""
+    connection.register("staged_rows", rows)
+    try:
+        columns = ", ".join(f"{column.name}::{column.type}" for column in model.columns)
+        connection.execute(f"insert into {model.full_name} select {columns} from staged_rows")
+    finally:
+        connection.unregister("staged_rows")
+
+
+def run_audits(
+    connection: duckdb.DuckDBPyConnection, built: Iterable[str], severity: str = "error"
+) -> None:
+    """Run the audits whose relations are all among the built ones.
+
+    Raises:
+        AuditError: one of them returned rows; names it and shows the first.
+    """
+    names = set(built)
+    for path in audit_files():
+        text = path.read_text(encoding="utf-8")
+        description, header = read_header(text)
+        if not set(read_dependencies(text, connection, path.name)) <= names:
+            continue
+        if header.get("severity", "error") != severity:
+            continue
+        row = connection.execute(text).fetchone()
+        if row is not None:
+            raise AuditError(f"audit {path.stem}: {description} The first row against it: {row}")
+
+
+def table_hash(connection: duckdb.DuckDBPyConnection, model: Model, where: str = "") -> str:
+    """A hash of a table's content that does not depend on the order of its rows.
+
+    The count of its rows and the sums of the halves of each row's MD5; columns that only tell when
+    something was done (``*_at`` of a build, ``modified_ns``, ``build_id``) are left out.
+    """
+    columns = [
+        column.name
+        for column in model.columns
+        if column.name not in ("modified_ns", "build_id", "recorded_at", "built_at")
+    ]
+    packed = ", ".join(f"{name} := {name}" for name in columns)
+    row = connection.execute(
+        f"""
+        with digests as (
+            select md5_number(struct_pack({packed})::varchar) as digest
+            from {model.full_name} {where}
+        )
+        select
+            count(*),
+            sum((digest >> 64)::hugeint),
+            sum((digest & 18446744073709551615::uhugeint)::hugeint)
+        from digests
+        """
+    ).fetchone()
+    return "-".join(str(value or 0) for value in (row or (0, 0, 0)))
+
+
+def grades_by_pair(rows: Iterable[tuple[int, int, str]], count: int) -> list[dict[str, Any]]:
+    """Sort the rows of the composed statement by pair (see :meth:`Engine.compose`)."""
+    results: list[dict[str, Any]] = [
+        {"checks": [], "findings": [], "expectations": []} for _ in range(count)
+    ]
+    names = ("grade", "metrics", "checks", "findings", "expectations")
+    for target, pair_id, text in rows:
+        row: Mapping[str, Any] = orjson.loads(text)
+        if target < 2:
+            results[pair_id][names[target]] = row
+        else:
+            results[pair_id][names[target]].append(row)
+    for result in results:
+        result["checks"].sort(key=lambda row: row["check_position"])
+        result["expectations"].sort(key=lambda row: row["position"])
+        result["findings"].sort(key=lambda row: (row["call_index"] is None, row["call_index"] or 0, row["finding"]))
+    return results

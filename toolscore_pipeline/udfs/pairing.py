@@ -1,0 +1,38 @@
+"""SQL functions ``assign_calls`` and ``sequence_distance``, over distinct problems."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from toolscore_pipeline import pairing
+
+
+def register(connection: duckdb.DuckDBPyConnection) -> None:
+    """Add ``assign_calls(integer[], integer)`` and ``sequence_distance(bigint[], bigint[])``."""
+    connection.create_function(
+        "assign_calls",
+        _assign_calls,
+        ["integer[]", "integer"],  # type: ignore[list-item]
+        "integer[]",  # type: ignore[arg-type]
+        type="arrow",  # type: ignore[arg-type]
+    )
+    connection.create_function(
+        "sequence_distance",
+        _sequence_distance,
+        ["bigint[]", "bigint[]"],  # type: ignore[list-item]
+        "integer",  # type: ignore[arg-type]
+        type="arrow",  # type: ignore[arg-type]
+    )
+
+
+def _assign_calls(weights: Any, column_counts: Any) -> pa.Array:
+    problems = zip(weights.to_pylist(), column_counts.to_pylist(), strict=True)
+    return pa.array([pairing.assign_calls(*problem) for problem in problems], pa.list_(pa.int32()))
+
+
+def _sequence_distance(expected: Any, called: Any) -> pa.Array:
+    couples = zip(expected.to_pylist(), called.to_pylist(), strict=True)
+    return pa.array([pairing.sequence_distance(*couple) for couple in couples], pa.int32())
