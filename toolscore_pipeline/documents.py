@@ -67,15 +67,14 @@ class Document:
         return lines[json_path]
 
     def locate(self, problems: list[Problem]) -> list[Problem]:
-        """The problems, each with the line of its JSON path filled in."""
-        return [
-            Problem(
-                problem.reason, problem.json_path, problem.line or self.line_of(problem.json_path)
-            )
-            if problem.json_path is not None
-            else problem
-            for problem in problems
-        ]
+        """The problems in document order, each with the line of its JSON path filled in."""
+        located = []
+        for problem in problems:
+            line, where = problem.line, problem.json_path
+            if line is None and where is not None:
+                line = self.line_of(where)
+            located.append(Problem(problem.reason, where, line))
+        return sorted(located, key=lambda problem: problem.line or 0)
 
 
 def child_path(path: str, step: str | int) -> str:

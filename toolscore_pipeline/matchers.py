@@ -323,16 +323,24 @@ def matcher_from_json(value: Any) -> Any:
     declared = declare(value, problems)
     if problems:
         raise ContractError(problems)
-    return _objects(declared)
+    return from_declared(declared, value)
 
 
-def _objects(declared: Any) -> Any:
+def from_declared(declared: Any, value: Any) -> Any:
+    """The checked form of ``value`` with matcher objects in it; Python matchers stay themselves.
+
+    Args:
+        declared: what :func:`declare` made of ``value``.
+        value: the value as it was given.
+    """
+    if isinstance(value, Matcher):
+        return value
     if isinstance(declared, dict):
         if _operator(declared) is not None:
             return JsonMatcher(declared)
-        return {key: _objects(item) for key, item in declared.items()}
+        return {key: from_declared(declared[str(key)], item) for key, item in value.items()}
     if isinstance(declared, list):
-        return [_objects(item) for item in declared]
+        return [from_declared(one, item) for one, item in zip(declared, value, strict=True)]
     return declared
 
 
@@ -434,7 +442,7 @@ def _declare_operator(name: str, operand: Any, problems: list[Problem], path: st
         problems.extend(check(operand, here))
         return {name: list(operand) if isinstance(operand, tuple) else operand}
     if name == "$one_of" and not isinstance(operand, (list, tuple)):
-        problems.append(Problem(f"got {_got(operand)}, expected a list of values", here))
+        problems.append(Problem(f"got {describe(operand)}, expected a list of values", here))
     return {name: _declare(operand, problems, here)}
 
 
@@ -459,8 +467,8 @@ def _literal(value: Any, problems: list[Problem], path: str) -> Any:
     return _declare(value, problems, path)
 
 
-def _got(value: Any) -> str:
-    """A short name for what stands where something else was expected."""
+def describe(value: Any) -> str:
+    """A short name for a value that stands where something else was expected, for errors."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, (list, tuple)):
@@ -474,14 +482,14 @@ def _got(value: Any) -> str:
 
 def _regex_problems(operand: Any, path: str) -> Iterator[Problem]:
     if not isinstance(operand, str):
-        yield Problem(f"got {_got(operand)}, expected a pattern as text", path)
+        yield Problem(f"got {describe(operand)}, expected a pattern as text", path)
     elif problem := pattern_problem(operand):
         yield Problem(problem, path)
 
 
 def _any_problems(operand: Any, path: str) -> Iterator[Problem]:
     if operand is not True:
-        yield Problem(f"got {_got(operand)}, expected true", path)
+        yield Problem(f"got {describe(operand)}, expected true", path)
 
 
 def _type_problems(operand: Any, path: str) -> Iterator[Problem]:
@@ -492,7 +500,7 @@ def _type_problems(operand: Any, path: str) -> Iterator[Problem]:
         place = child_path(path, index) if isinstance(operand, (list, tuple)) else path
         if not isinstance(name, str):
             yield Problem(
-                f"got {_got(name)}, expected the name of a type{_known(JSON_TYPES)}", place
+                f"got {describe(name)}, expected the name of a type{_known(JSON_TYPES)}", place
             )
         elif name not in JSON_TYPES:
             yield Problem(
@@ -506,7 +514,9 @@ _APPROX_KEYS = ("value", "rel", "abs")
 def _approx_problems(operand: Any, path: str) -> Iterator[Problem]:
     if not isinstance(operand, dict):
         if not _is_number(operand):
-            yield Problem(f"got {_got(operand)}, expected a number or an object with a value", path)
+            yield Problem(
+                f"got {describe(operand)}, expected a number or an object with a value", path
+            )
         elif not math.isfinite(operand):
             yield Problem(f"got {operand!r}, expected a finite number", path)
         return
@@ -520,7 +530,7 @@ def _approx_problems(operand: Any, path: str) -> Iterator[Problem]:
                 place,
             )
         elif not _is_number(number):
-            yield Problem(f"got {_got(number)}, expected a number", place)
+            yield Problem(f"got {describe(number)}, expected a number", place)
         elif isinstance(number, float) and not math.isfinite(number):
             yield Problem(f"got {number!r}, expected a finite number", place)
         elif key != "value" and number < 0:
