@@ -45,9 +45,7 @@ _SMALL = 1 << 16
 _SLICE = 1 << 18
 # orjson reads integers up to 19 digits exactly, save negative ones of 19 digits that pass 2**63.
 _LONG_INTEGER = re.compile(rb"-\d{19}|\d{20}")
-_TOKEN = re.compile(
-    r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?', re.DOTALL
-)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
