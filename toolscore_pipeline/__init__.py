@@ -1,1 +1,75 @@
 """Grade what LLM agents did: traces of tool calls, contracts about them, and proof of both."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolscore_pipeline.api import (
+        evaluate,
+        evaluate_contract,
+        evaluate_many,
+        evaluate_trace,
+    )
+    from toolscore_pipeline.contract import (
+        AlternativeGroup,
+        Contract,
+        load_contract,
+        load_forbidden_rules,
+        rules_from_json,
+    )
+    from toolscore_pipeline.matchers import ANY, Approx, Contains, IsType, Matcher, OneOf, Regex
+    from toolscore_pipeline.result import EvaluationResult
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "toolscore_pipeline.api": ("evaluate", "evaluate_contract", "evaluate_many", "evaluate_trace"),
+    "toolscore_pipeline.contract": (
+        "AlternativeGroup",
+        "Contract",
+        "load_contract",
+        "load_forbidden_rules",
+        "rules_from_json",
+    ),
+    "toolscore_pipeline.matchers": (
+        "ANY",
+        "Approx",
+        "Contains",
+        "IsType",
+        "Matcher",
+        "OneOf",
+        "Regex",
+    ),
+    "toolscore_pipeline.result": ("EvaluationResult",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "ANY",
+    "AlternativeGroup",
+    "Approx",
+    "Contains",
+    "Contract",
+    "EvaluationResult",
+    "IsType",
+    "Matcher",
+    "OneOf",
+    "Regex",
+    "__version__",
+    "evaluate",
+    "evaluate_contract",
+    "evaluate_many",
+    "evaluate_trace",
+    "load_contract",
+    "load_forbidden_rules",
+    "rules_from_json",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for, so that importing the package stays cheap."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME_OF[name]), name)

@@ -57,6 +57,7 @@ match_steps as (
         pair_id,
         combination_id,
         count(*) as correct_count,
+        list(position order by position) as met_positions,
     from expected_calls
     inner join scored_calls using (pair_id, combination_id, position, tool)
     inner join pairs using (pair_id)
@@ -82,6 +83,7 @@ rate_steps as (
         combination_id,
         expected_count,
         coalesce(correct_count, 0) as correct_count,
+        coalesce(met_positions, []) as met_positions,
         case
             when expected_count > 0 then coalesce(correct_count, 0) / expected_count
             when coalesce(call_count, 0) = 0 then 1
@@ -105,4 +107,5 @@ select
     step_match_rate::double as step_match_rate,             -- met at their place / expected, 0 to 1
     path_efficiency::double as path_efficiency,             -- expected / actual calls when more were made, else 1
     (step_match_rate * path_efficiency)::double as trajectory_accuracy, -- their product, 0 to 1
+    met_positions::integer[] as trajectory_met_positions,   -- the places, from 0, where the expected call was met
 from rate_steps
