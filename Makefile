@@ -10,7 +10,7 @@ LOCKER := .venv-lock
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_REQUIRE_VIRTUALENV := 1
 export DO_NOT_TRACK := 1
-PIP := -m pip install -qq --no-input --no-deps
+PIP := -m pip install -qq --no-input --no-deps --no-compile --require-hashes
 COMPILE := $(LOCKER)/bin/uv --quiet pip compile --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --upgrade
 
@@ -24,17 +24,18 @@ setup: .venv/.ready ## make .venv with everything that the other targets need
 
 oracle: $(ORACLE)/.ready ## make .venv-oracle, the reference library that tests compare with
 
-.venv/.ready: requirements/dev.txt pyproject.toml
+.venv/.ready: requirements/pip.txt requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 setup")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing into .venv ..."
-	@$(BIN)/python $(PIP) --require-hashes -r requirements/dev.txt
-	@$(BIN)/python $(PIP) --no-build-isolation --editable .
+	@$(BIN)/python $(PIP) -r requirements/pip.txt
+	@$(BIN)/python $(PIP) -r requirements/dev.txt
+	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(ORACLE)/.ready: requirements/oracle.txt
 	@test -x $(ORACLE)/bin/python || $(PYTHON) -m venv $(ORACLE)
-	@$(ORACLE)/bin/python $(PIP) --require-hashes -r requirements/oracle.txt
+	@$(ORACLE)/bin/python $(PIP) -r requirements/oracle.txt
 	@touch $@
 
 # The packages of .venv, except for DuckDB, which stands before them on the path.
@@ -43,7 +44,7 @@ $(DUCKDB2)/.ready: requirements/duckdb2.txt .venv/.ready
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$($(DUCKDB2)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
 	@pwd >> "$$($(DUCKDB2)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
-	@$(DUCKDB2)/bin/python $(PIP) --ignore-installed --require-hashes -r requirements/duckdb2.txt
+	@$(DUCKDB2)/bin/python $(PIP) --ignore-installed -r requirements/duckdb2.txt
 	@touch $@
 
 demo: setup ## build the example project and show where to look
@@ -76,10 +77,9 @@ bench-smoke: setup oracle ## the same on few rows, to see that it runs
 	@$(BIN)/python -m bench --smoke
 
 lock: ## renew the locks in requirements/
-	@test -x $(LOCKER)/bin/uv || { $(PYTHON) -m venv $(LOCKER) && $(LOCKER)/bin/python $(PIP) uv; }
+	@test -x $(LOCKER)/bin/uv || { $(PYTHON) -m venv $(LOCKER) && $(LOCKER)/bin/python -m pip install -qq uv; }
 	@$(COMPILE) --extra agent --extra aef --extra dev -o requirements/dev.txt pyproject.toml requirements/dev.in
-	@$(COMPILE) -o requirements/oracle.txt requirements/oracle.in
-	@$(COMPILE) -o requirements/duckdb2.txt requirements/duckdb2.in
+	@for name in duckdb2 oracle pip; do $(COMPILE) -o requirements/$$name.txt requirements/$$name.in; done
 
 clean: ## remove what was built, the environments too
 	@rm -rf .venv $(ORACLE) $(DUCKDB2) $(LOCKER) build dist .toolscore .dagster *.egg-info

@@ -1,4 +1,4 @@
-"""The tests of the SQL models, `tests/sql/<layer>/<model>.yaml`; tests/sql/README.md has the form."""
+"""Runs the tests of the SQL models: `tests/sql/<layer>/<model>.yaml`, see tests/sql/README.md."""
 
 from __future__ import annotations
 
