@@ -16,7 +16,7 @@ def assign_calls(weights: Sequence[int], column_count: int) -> list[int]:
     """Pair rows (expected calls) with columns (actual calls) so that the summed weight is greatest.
 
     As many pairs as the shorter side allows are made. Among equally good assignments the one is
-    taken in which each row, in order, has the lowest column it can have, no column coming last.
+    taken in which each row, in order, is left over if it can be, else has the lowest column it can.
 
     Args:
         weights: the matrix, row by row; each at least 0.
@@ -29,11 +29,12 @@ def assign_calls(weights: Sequence[int], column_count: int) -> list[int]:
     size = max(len(rows), column_count)
     if size > TIE_RULE_LIMIT:
         return _assign_many(rows, column_count)
-    costs = [[-weight for weight in row] + [0] * (size - column_count) for row in rows]
+    spare = size - column_count  # columns that stand for none, before the real ones
+    costs = [[0] * spare + [-weight for weight in row] for row in rows]
     costs += [[0] * size for _ in range(size - len(rows))]
     columns, tight = _solve(costs)
     _take_first(columns, tight, len(rows))
-    return [column if column < column_count else -1 for column in columns[: len(rows)]]
+    return [column - spare if column >= spare else -1 for column in columns[: len(rows)]]
 
 
 def _assign_many(rows: list[list[int]], column_count: int) -> list[int]:
