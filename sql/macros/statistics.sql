@@ -28,9 +28,10 @@ create or replace macro wilson_high(passes, n) as case
 end;
 
 -- Whether two 95 % Wilson intervals have a point in common.
-create or replace macro wilson_overlap(passes_a, n_a, passes_b, n_b) as
+create or replace macro wilson_overlap(passes_a, n_a, passes_b, n_b) as (
     wilson_low(passes_a, n_a) <= wilson_high(passes_b, n_b)
-    and wilson_low(passes_b, n_b) <= wilson_high(passes_a, n_a);
+    and wilson_low(passes_b, n_b) <= wilson_high(passes_a, n_a)
+);
 
 -- C(c, k) / C(n, k): the unbiased estimate that k runs of a task all pass, from c passes in n runs.
 -- NULL when n < k or k < 1.
@@ -41,14 +42,16 @@ create or replace macro pass_hat_k(c, n, k) as case
 end;
 
 -- Sample odds ratio of the table (a, b; c, d): a d / (b c). NULL where b or c is 0.
-create or replace macro odds_ratio(a, b, c, d) as
-    case when b > 0 and c > 0 then (a::double * d) / (b::double * c) end;
+create or replace macro odds_ratio(a, b, c, d) as (
+    case when b > 0 and c > 0 then (a::double * d) / (b::double * c) end
+);
 
 -- The logarithm of the weight of the table with first cell x, by its margins; probabilities are
 -- proportional to weights.
-create or replace macro ln_table_weight(x, row_a, row_b, passed) as
+create or replace macro ln_table_weight(x, row_a, row_b, passed) as (
     -lgamma(x::double + 1) - lgamma((row_a - x)::double + 1)
-    - lgamma((passed - x)::double + 1) - lgamma((row_b - passed + x)::double + 1);
+    - lgamma((passed - x)::double + 1) - lgamma((row_b - passed + x)::double + 1)
+);
 
 -- The first cell of the likeliest table.
 create or replace macro likeliest_cell(row_a, row_b, passed) as least(
@@ -123,3 +126,8 @@ create or replace macro mcnemar_p(gained, lost) as case
         )
     )))
 end;
+
+-- The JSON pointer of a key of an object, whatever characters it has.
+create or replace macro json_pointer(key) as (
+    '/' || replace(replace(key, '~', '~0'), '/', '~1')
+);
