@@ -65,31 +65,13 @@ def value_keys(value: Any) -> tuple[str, str, str]:
     return strict, plain, plain
 
 
-def plain_key(value_json: str) -> str:
-    """The plain text of a value given as JSON text (see :func:`value_keys`)."""
-    return _text(json.loads(value_json, parse_float=_exact_number))
-
-
-def lenient_key(value_json: str) -> str:
-    """The lenient text of a value given as JSON text (see :func:`value_keys`)."""
-    value = json.loads(value_json, parse_float=_exact_number)
-    return _text(value.strip() if isinstance(value, str) else value)
-
-
 def _text(value: Any) -> str:
     return canonical_json(value).decode("utf-8", errors="replace")
 
 
-def _exact_number(text: str | float) -> int | float | str:
-    number = float(text)
-    if math.isfinite(number):
-        return int(number) if number.is_integer() else number
-    return repr(number)
-
-
 def _exact_numbers(value: Any) -> Any:
     if isinstance(value, float):
-        return _exact_number(value)
+        return int(value) if value.is_integer() else value
     if isinstance(value, dict):
         return {key: _exact_numbers(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
