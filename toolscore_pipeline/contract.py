@@ -214,7 +214,15 @@ def load_expected(path: str | Path) -> Contract | list[Call]:
         InputError: when the file cannot be read.
         ContractError: naming everything that is wrong with it, with lines.
     """
-    document = load_document(path)
+    return expected_from_document(load_document(path))
+
+
+def expected_from_document(document: Document) -> Contract | list[Call]:
+    """Read whichever a parsed file holds: a contract, or a gold list.
+
+    Raises:
+        ContractError: naming everything that is wrong with it, with lines.
+    """
     if is_contract(document.value):
         return _from_document(document, _contract)
     return _from_document(document, _gold)

@@ -57,16 +57,25 @@ class Engine:
     Not for use by several threads at once: each holds the tables of one chunk of pairs.
     """
 
-    def __init__(self, plan: Plan | None = None, *, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan | None = None,
+        *,
+        threads: int | None = None,
+        connection: duckdb.DuckDBPyConnection | None = None,
+    ) -> None:
         self.plan = plan or load_plan()
         self.timings: list[Timing] = []
-        self.connection = duckdb.connect(":memory:")
+        self.connection = connection or duckdb.connect(":memory:")
         if threads:
             self.connection.execute("set threads to " + str(int(threads)))
         prepare_connection(self.connection)
         create_schemas(self.connection)
         for model in self.plan.layer(*INPUT_LAYERS):
-            self.connection.execute(create_table(model))
+            if model.kind == "view":
+                self.connection.execute(f"create or replace view {model.full_name} as {model.query}")
+            else:
+                self.connection.execute(create_table(model))
         self.connection.execute("create table work.pairs (pair_id bigint, run_id varchar, judgment_id varchar)")
         self.connection.execute("insert into settings.grader values ($1)", [grader_version()])
         self._grade_statement: str | None = None

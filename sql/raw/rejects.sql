@@ -1,13 +1,12 @@
 -- Every record that could not be read, with its place and the reason.
 -- kind: incremental
--- key: source, path
+-- key: path
 -- grain: one row per record refused
 -- null: line and json_path where the format has none
 -- source: the loader
 with rejects as (
     select
         document_id,
-        source,
         path,
         line,
         json_path,
@@ -18,7 +17,6 @@ with rejects as (
 
 select
     document_id::varchar as document_id,  -- the document it stands in
-    source::varchar as source,            -- its source
     path::varchar as path,                -- the path of that document
     line::integer as line,                -- its line, from 1
     json_path::varchar as json_path,      -- where in the document

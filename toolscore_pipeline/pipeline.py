@@ -1,0 +1,530 @@
+"""Building a warehouse: load, judge, grade, compare, export, publish. Each step is safe to repeat.
+
+The command line runs the steps one after the other; Dagster runs each as an asset of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from toolscore_pipeline.hashing import canonical_json, json_sha256
+from toolscore_pipeline.judgments import judgment_tables
+from toolscore_pipeline.loading import Batch, Known, Progress, load_documents
+from toolscore_pipeline.plan import Model
+from toolscore_pipeline.project import Binding, Project, objectives_json
+from toolscore_pipeline.runner import Timing, insert_arrow, run_audits
+from toolscore_pipeline.warehouse import SCRATCH, Session, Warehouse, sweep_leftovers
+
+CHUNK_PAIRS = 50_000
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class BuildReport:
+    """What a build did.
+
+    Attributes:
+        documents_read, documents_unchanged, documents_removed: files and queries by what became of them.
+        runs_added, runs_removed: runs that came and went.
+        rejects: records set aside in the documents read now.
+        judgments_added: judgments that were new.
+        pairs_graded: pairs of run and judgment that were graded.
+        runs, graded: runs in the warehouse, and those with a current grade.
+        marts_built: marts that were rebuilt.
+        exports: files written, with the number of their records.
+        published: whether the read-only copy was replaced.
+        seconds: wall-clock seconds of each step.
+        problems: files that could not be read, one sentence each.
+        timings: what each model cost, when asked for.
+    """
+
+    documents_read: int = 0
+    documents_unchanged: int = 0
+    documents_removed: int = 0
+    runs_added: int = 0
+    runs_removed: int = 0
+    rejects: int = 0
+    judgments_added: int = 0
+    pairs_graded: int = 0
+    runs: int = 0
+    graded: int = 0
+    marts_built: list[str] = field(default_factory=list)
+    exports: dict[str, int] = field(default_factory=dict)
+    published: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-safe report."""
+        return {
+            "documents": {
+                "read": self.documents_read,
+                "unchanged": self.documents_unchanged,
+                "removed": self.documents_removed,
+            },
+            "runs": {"added": self.runs_added, "removed": self.runs_removed, "total": self.runs},
+            "rejects": self.rejects,
+            "judgments_added": self.judgments_added,
+            "pairs_graded": self.pairs_graded,
+            "graded": self.graded,
+            "marts_built": self.marts_built,
+            "exports": self.exports,
+            "published": self.published,
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            "problems": self.problems,
+            "models": [
+                {"model": t.model, "rows": t.rows, "seconds": round(t.seconds, 4)} for t in self.timings
+            ],
+        }
+
+
+def build(
+    project: Project,
+    *,
+    full: bool = False,
+    say: Say | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_graded: Callable[[int, int], None] | None = None,
+    lock_seconds: float | None = None,
+    threads: int | None = None,
+) -> BuildReport:
+    """Bring a project's warehouse, exports and published copy up to date.
+
+    Args:
+        project: the project.
+        full: read every source again, whatever its size and time say.
+        say: told what is being done, a sentence at a time.
+        on_progress: called as files are read.
+        on_graded: called with the pairs graded and the pairs in all.
+        lock_seconds: how long to wait for another process; default a minute.
+        threads: DuckDB threads; default all cores.
+
+    Raises:
+        ToolscoreError: an input, a contract or a setting is wrong; what was committed stays.
+    """
+    report = BuildReport()
+    warehouse = open_warehouse(project, lock_seconds=lock_seconds, threads=threads)
+    bindings = project.bindings()
+    settings = comparison_settings(project)
+    with warehouse.open() as session:
+        with _timed(report, "judge"):
+            load_judgments(session, bindings, report)
+            session.replace_settings({"settings.comparisons": settings})
+            session.use_grader()
+        with _timed(report, "load"):
+            load_sources(session, project, report, full=full, on_progress=on_progress, grade=True)
+        with _timed(report, "grade"):
+            grade_pending(session, report, on_graded=on_graded)
+        with _timed(report, "marts"):
+            build_marts(session, report)
+        with _timed(report, "export"):
+            write_exports(session, project, report)
+        count_runs(session, report)
+        with _timed(report, "publish"):
+            publish(session, report)
+        report.timings = session.engine.timings if session._engine else []
+    if say:
+        say(summary(report))
+    return report
+
+
+def open_warehouse(
+    project: Project, *, lock_seconds: float | None = None, threads: int | None = None
+) -> Warehouse:
+    """The warehouse of a project, with the leftovers of processes that died swept away."""
+    sweep_leftovers(project.warehouse)
+    options: dict[str, Any] = {} if lock_seconds is None else {"lock_seconds": lock_seconds}
+    return Warehouse(project.warehouse, threads=threads, **options)
+
+
+def summary(report: BuildReport) -> str:
+    """One sentence on what a build did."""
+    if not (report.documents_read or report.documents_removed or report.pairs_graded or report.judgments_added):
+        return (
+            f"nothing changed: {report.documents_unchanged} documents, {report.runs} runs,"
+            f" 0 of {report.graded} grades made anew"
+        )
+    return (
+        f"{report.documents_read} documents read, {report.runs_added} runs added,"
+        f" {report.runs_removed} removed, {report.rejects} records set aside;"
+        f" {report.pairs_graded} grades made, {report.graded} in all"
+    )
+
+
+class _timed:  # noqa: N801 - reads as a verb in a with statement
+    def __init__(self, report: BuildReport, step: str) -> None:
+        self.report, self.step = report, step
+
+    def __enter__(self) -> None:
+        self.started = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.report.seconds[self.step] = time.perf_counter() - self.started
+
+
+# --- judgments and settings -----------------------------------------------------------------------
+
+
+def load_judgments(session: Session, bindings: Iterable[Binding], report: BuildReport) -> None:
+    """Add the judgments of a project and say which runs each applies to."""
+    bindings = list(bindings)
+    distinct = {binding.judgment.judgment_id: binding.judgment for binding in bindings}
+    tables = judgment_tables(list(distinct.values()))
+    report.judgments_added = session.add_judgments(tables)
+    rows = [
+        {
+            "judgment_id": binding.judgment.judgment_id,
+            "name": binding.name,
+            "task": binding.task,
+            "task_pattern": binding.task_pattern,
+            "variant": binding.variant,
+            "source": binding.source,
+            "path": binding.path,
+            "sha256": binding.sha256,
+        }
+        for binding in bindings
+    ]
+    session.replace_settings({"judgment.bindings": _text_table(rows, session.plan["judgment.bindings"])})
+
+
+def comparison_settings(project: Project) -> pa.Table:
+    """The rows of ``settings.comparisons``: one per comparison of the project file."""
+    from toolscore_pipeline.stats import load_protocol
+
+    columns: dict[str, list[Any]] = {}
+    for comparison in project.comparisons:
+        protocol = load_protocol(comparison.protocol) if comparison.protocol else None
+        row = {
+            "comparison": comparison.name,
+            "source": comparison.source,
+            "variant_key": comparison.variant_key,
+            "baseline": comparison.baseline,
+            "k": comparison.k,
+            "min_n": comparison.min_n,
+            "alpha": comparison.alpha,
+            "outcome_basis": comparison.outcome,
+            "select_policy": comparison.select,
+            "objectives_json": objectives_json(comparison),
+            "protocol_json": canonical_json(protocol).decode() if protocol is not None else None,
+            "protocol_path": (
+                comparison.protocol.relative_to(project.root).as_posix()
+                if comparison.protocol and comparison.protocol.is_relative_to(project.root)
+                else None
+            ),
+        }
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    types = {"k": pa.int64(), "min_n": pa.int64(), "alpha": pa.float64()}
+    names = [
+        "comparison", "source", "variant_key", "baseline", "k", "min_n", "alpha",
+        "outcome_basis", "select_policy", "objectives_json", "protocol_json", "protocol_path",
+    ]  # fmt: skip
+    return pa.table({name: pa.array(columns.get(name, []), types.get(name, pa.string())) for name in names})
+
+
+def _text_table(rows: list[dict[str, Any]], model: Model) -> pa.Table:
+    return pa.table(
+        {name: pa.array([row[name] for row in rows], pa.string()) for name in model.column_names}
+    )
+
+
+# --- loading --------------------------------------------------------------------------------------
+
+
+def load_sources(
+    session: Session,
+    project: Project,
+    report: BuildReport,
+    *,
+    full: bool = False,
+    only: str | None = None,
+    grade: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> None:
+    """Load what is new or changed in the sources of a project, and drop what is gone.
+
+    Args:
+        session: the warehouse, held open.
+        project: the project.
+        report: counts are added to it.
+        full: read every document again.
+        only: the name of one source; default all.
+        grade: grade the runs of each batch while they are still in memory.
+        on_progress: called as files are read.
+    """
+    sources = [source for source in project.sources if only in (None, source.name)]
+    known = {
+        path: Known(size, modified_ns, sha256, version)
+        for path, size, modified_ns, sha256, version in session.store.execute(
+            "select path, bytes, modified_ns, sha256, loader_version from raw.documents where not $1",
+            [full],
+        ).fetchall()
+    }
+    row = session.store.execute("select count(*) from evidence.runs").fetchone()
+    loader = _Loader(session, report, has_runs=bool(row and row[0]), grade=grade)
+    for batch in load_documents(sources, known, on_progress):
+        loader.take(batch)
+    loader.drop_missing([source.name for source in sources], is_whole=only is None)
+
+
+class _Loader:
+    """Adds batches to the warehouse: each in one transaction, new runs only."""
+
+    def __init__(
+        self, session: Session, report: BuildReport, *, has_runs: bool, grade: bool
+    ) -> None:
+        self.session, self.report = session, report
+        self.has_runs, self.grade = has_runs, grade
+        self.found: set[str] = set()
+        self.started: set[str] = set()
+        self.connection: duckdb.DuckDBPyConnection = session.engine.connection
+        self.connection.execute("create or replace table work.seen (path varchar, run_id varchar)")
+
+    def take(self, batch: Batch) -> None:
+        """Add one batch."""
+        session, connection = self.session, self.connection
+        self.found.update(batch.unchanged)
+        self.report.documents_unchanged += len(batch.unchanged) + len(batch.touched)
+        paths = batch.documents.column("path").to_pylist()
+        self.found.update(paths)
+        touched = set(batch.touched)
+        finished = [path for path in paths if path not in touched]
+        self.report.documents_read += len(finished)
+        self.report.rejects += batch.rejects.num_rows
+        self._note_problems(batch)
+        if not (paths or batch.runs.num_rows or batch.rejects.num_rows):
+            return
+        session.engine.fill("evidence.runs", batch.runs)
+        session.engine.fill("evidence.calls", batch.calls)
+        run_audits(connection, ["evidence.runs", "evidence.calls"])
+        connection.execute("insert into work.seen select path, run_id from evidence.runs")
+        self._leave_out_known()
+        with session.transaction() as store:
+            added = self._insert_runs(store)
+            self._insert_documents(store, batch, paths)
+            removed = sum(self._remove_unseen(store, path) for path in finished) if self.has_runs else 0
+            if added or removed or paths:
+                session._touch(store)
+        self.report.runs_added += added
+        self.report.runs_removed += removed
+        if self.grade and added:
+            self._grade_added()
+
+    def _leave_out_known(self) -> None:
+        """Keep in the engine only runs that the warehouse does not have, each once."""
+        connection, catalog = self.connection, self.session.catalog
+        connection.execute(
+            f"""
+            create or replace table work.known as
+            select run_id from evidence.runs semi join {catalog}.evidence.runs using (run_id)
+            """
+            if self.has_runs
+            else "create or replace table work.known (run_id varchar)"
+        )
+        row = connection.execute("select count(*) from work.known").fetchone()
+        if row and row[0]:
+            for name in ("evidence.runs", "evidence.calls"):
+                connection.execute(f"delete from {name} where run_id in (select run_id from work.known)")
+
+    def _insert_runs(self, store: duckdb.DuckDBPyConnection) -> int:
+        counts = [
+            store.execute(f"insert into {name} select * from {SCRATCH}.{name}").fetchone()
+            for name in ("evidence.runs", "evidence.calls")
+        ]
+        return int(counts[0][0]) if counts[0] else 0
+
+    def _insert_documents(
+        self, store: duckdb.DuckDBPyConnection, batch: Batch, paths: list[str]
+    ) -> None:
+        store.register("batch_documents", batch.documents)
+        store.execute("delete from raw.documents where path in (select path from batch_documents)")
+        store.unregister("batch_documents")
+        insert_arrow(store, self.session.plan["raw.documents"], batch.documents)
+        for path in set(batch.rejects.column("path").to_pylist()) | set(paths):
+            if path not in self.started and path not in batch.touched:
+                self.started.add(path)
+                store.execute("delete from raw.rejects where path = $1", [path])
+        insert_arrow(store, self.session.plan["raw.rejects"], batch.rejects)
+
+    def _remove_unseen(self, store: duckdb.DuckDBPyConnection, path: str) -> int:
+        """Remove the runs that a document held before and holds no more."""
+        gone = f"""
+            select run_id from evidence.runs where path = $1
+            except select run_id from {SCRATCH}.work.seen where path = $1
+        """
+        store.execute(f"delete from evidence.calls where run_id in ({gone})", [path])
+        row = store.execute(f"delete from evidence.runs where run_id in ({gone})", [path]).fetchone()
+        return int(row[0]) if row else 0
+
+    def _grade_added(self) -> None:
+        session, connection = self.session, self.connection
+        bindings = session.store.execute("select count(*) from judgment.bindings").fetchone()
+        if not bindings or not bindings[0]:
+            return
+        for name in ("judgment.bindings", "settings.grader"):
+            connection.execute(f"truncate {name}")
+            connection.execute(f"insert into {name} select * from {session.catalog}.{name}")
+        pairs = connection.execute(
+            f"""
+            select run_id, judgment_id
+            from judgment.applicable
+            anti join (
+                select run_id, judgment_id
+                from {session.catalog}.grades.grades
+                semi join evidence.runs using (run_id)
+                inner join settings.grader using (grader_version)
+            ) using (run_id, judgment_id)
+            """
+        ).to_arrow_table()
+        for start in range(0, pairs.num_rows, CHUNK_PAIRS):
+            session.stage_pairs(pairs.slice(start, CHUNK_PAIRS), with_evidence=False)
+            self.report.pairs_graded += session.grade_staged()
+
+    def _note_problems(self, batch: Batch) -> None:
+        for row in batch.documents.select(["path", "error", "run_count", "warnings"]).to_pylist():
+            if row["error"]:
+                self.report.problems.append(f"{row['path']}: {row['error']}")
+        for row in batch.rejects.select(["path", "line", "reason"]).slice(0, 20).to_pylist():
+            place = f"{row['path']}:{row['line']}" if row["line"] is not None else row["path"]
+            self.report.problems.append(f"{place}: {row['reason']}")
+
+    def drop_missing(self, sources: list[str], *, is_whole: bool) -> None:
+        """Remove the documents that no source holds any more, with the runs only they held."""
+        session = self.session
+        rows = session.store.execute("select path, source, sha256 from raw.documents").fetchall()
+        gone = [
+            (path, sha256)
+            for path, source, sha256 in rows
+            if path not in self.found and (is_whole or source in sources)
+        ]
+        if not gone:
+            return
+        missing = {path for path, _ in gone}
+        elsewhere = {sha256: (path, source) for path, source, sha256 in rows if path not in missing}
+        with session.transaction() as store:
+            for path, sha256 in gone:
+                if sha256 in elsewhere:  # the same bytes stand at another path: the runs move there
+                    store.execute(
+                        "update evidence.runs set path = $1, source = $2 where path = $3",
+                        [*elsewhere[sha256], path],
+                    )
+                self.report.runs_removed += self._remove_all(store, path)
+                store.execute("delete from raw.documents where path = $1", [path])
+                store.execute("delete from raw.rejects where path = $1", [path])
+            session._touch(store)
+        self.report.documents_removed += len(gone)
+
+    def _remove_all(self, store: duckdb.DuckDBPyConnection, path: str) -> int:
+        store.execute(
+            "delete from evidence.calls where run_id in (select run_id from evidence.runs where path = $1)",
+            [path],
+        )
+        row = store.execute("delete from evidence.runs where path = $1", [path]).fetchone()
+        return int(row[0]) if row else 0
+
+
+# --- grading --------------------------------------------------------------------------------------
+
+
+def grade_pending(
+    session: Session,
+    report: BuildReport,
+    *,
+    on_graded: Callable[[int, int], None] | None = None,
+    chunk: int = CHUNK_PAIRS,
+) -> None:
+    """Grade every pair that has no grade under the current formulas, a chunk at a time."""
+    pairs = session.store.execute("select run_id, judgment_id from grades.pending").to_arrow_table()
+    for start in range(0, pairs.num_rows, chunk):
+        session.stage_pairs(pairs.slice(start, chunk))
+        report.pairs_graded += session.grade_staged()
+        if on_graded:
+            on_graded(min(start + chunk, pairs.num_rows), pairs.num_rows)
+
+
+# --- marts, exports, publishing -------------------------------------------------------------------
+
+
+def marts(session: Session) -> list[Model]:
+    """The tables that are rebuilt from the rest, in order."""
+    return [model for model in session.plan.layer("marts") if model.kind == "table"]
+
+
+def marts_version(session: Session) -> str:
+    """What the marts should be made from: a hash of the inputs' count of changes and the formulas."""
+    code = [f"{model.full_name} {model.code_version}" for model in session.plan.layer("marts")]
+    return json_sha256([session.state("inputs"), *code])
+
+
+def build_marts(session: Session, report: BuildReport) -> None:
+    """Rebuild every mart, unless nothing they are made from has changed."""
+    version = marts_version(session)
+    if session.state("marts") == version:
+        return
+    for model in marts(session):
+        session.build_table(model.full_name)
+        report.marts_built.append(model.full_name)
+    report.marts_built += decide(session)
+    with session.transaction() as store:
+        session.set_state("marts", version, store)
+
+
+def decide(session: Session) -> list[str]:
+    """Compute the marts that Python decides (selections, protocol decisions); returns their names."""
+    from toolscore_pipeline.stats.marts import decision_tables
+
+    built = []
+    for full_name, rows in decision_tables(session.store).items():
+        session.build_table(full_name, rows)
+        built.append(full_name)
+    return built
+
+
+def write_exports(session: Session, project: Project, report: BuildReport) -> None:
+    """Write every export whose file is missing or whose records have changed."""
+    if not project.exports:
+        return
+    from toolscore_pipeline.export import export_warehouse
+
+    version = json_sha256([marts_version(session), session.state("inputs")])
+    for export in project.exports:
+        state = f"export {export.name}"
+        if session.state(state) == version and export.path.is_file():
+            continue
+        report.exports[str(export.path)] = export_warehouse(session, project, export.path)
+        with session.transaction() as store:
+            session.set_state(state, version, store)
+
+
+def publish(session: Session, report: BuildReport) -> None:
+    """Replace the published copy, unless it is already the newest."""
+    version = json_sha256([marts_version(session), session.state("inputs")])
+    if session.state("published") == version and session.warehouse.published.is_file():
+        return
+    with session.transaction() as store:
+        session.set_state("published", version, store)
+    session.publish()
+    report.published = True
+
+
+def count_runs(session: Session, report: BuildReport) -> None:
+    """Fill in the totals of the report."""
+    row = session.store.execute(
+        "select (select count(*) from evidence.runs), (select count(*) from marts.latest_grades)"
+    ).fetchone()
+    report.runs, report.graded = (int(row[0]), int(row[1])) if row else (0, 0)
+
+
+def report_json(report: BuildReport) -> str:
+    """The report as indented JSON."""
+    return json.dumps(report.to_dict(), indent=2)
+

@@ -1,0 +1,414 @@
+"""The warehouse: one DuckDB file with every run, judgment and grade, and its published copy.
+
+One process writes at a time. A :class:`Session` holds the file open for one piece of work; whoever
+comes second waits, and is told so when the wait was in vain. What is computed is computed in an
+in-memory catalog beside the file and added in short transactions, so a process that dies leaves the
+last committed state and the next build goes on from there. Readers never open the file itself but
+the published copy, which is replaced whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from toolscore_pipeline.errors import WarehouseError, WarehouseLockedError
+from toolscore_pipeline.plan import Model, Plan, grader_version, load_plan
+from toolscore_pipeline.runner import (
+    INPUT_LAYERS,
+    OUTPUTS,
+    Engine,
+    apply_comments,
+    create_macros,
+    create_schemas,
+    create_table,
+    insert_arrow,
+    run_audits,
+    table_hash,
+)
+
+LOCK_SECONDS = 60.0
+SCRATCH = "scratch"
+_LOCK_MESSAGE = re.compile(r"lock on file|being used by another process", re.IGNORECASE)
+
+
+class Warehouse:
+    """A warehouse file.
+
+    Args:
+        path: the DuckDB file; it is made when it is first written.
+        plan: the models; default the project's own.
+        lock_seconds: how long to wait for another process that holds the file.
+        threads: DuckDB threads; default all cores.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        plan: Plan | None = None,
+        lock_seconds: float = LOCK_SECONDS,
+        threads: int | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.plan = plan or load_plan()
+        self.lock_seconds = lock_seconds
+        self.threads = threads
+
+    @property
+    def published(self) -> Path:
+        """The read-only copy that readers open."""
+        return self.path.with_name(f"{self.path.stem}.published.duckdb")
+
+    @contextmanager
+    def open(self) -> Iterator[Session]:
+        """Hold the file for writing.
+
+        Raises:
+            WarehouseLockedError: another process held it for the whole wait.
+            WarehouseError: the file is no warehouse, or cannot be made.
+        """
+        session = Session(self, self._connect())
+        try:
+            yield session
+        finally:
+            session.close()
+
+    def read(self) -> duckdb.DuckDBPyConnection:
+        """A read-only connection to the published copy, with external access off.
+
+        Raises:
+            WarehouseError: nothing has been published yet.
+        """
+        if not self.published.is_file():
+            raise WarehouseError(f"{self.published}: no warehouse has been published yet; run toolscore build")
+        return duckdb.connect(str(self.published), read_only=True, config={"enable_external_access": "false"})
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WarehouseError(f"{self.path}: cannot make its folder: {error.strerror}") from None
+        config: dict[str, Any] = {"threads": self.threads} if self.threads else {}
+        started, pause = time.monotonic(), 0.05
+        while True:
+            try:
+                return duckdb.connect(str(self.path), config=config)
+            except duckdb.Error as error:
+                message = str(error)
+                if not _LOCK_MESSAGE.search(message):
+                    raise WarehouseError(f"{self.path}: {_first_sentence(message)}") from None
+                if time.monotonic() - started >= self.lock_seconds:
+                    holder = re.search(r"PID (\d+)", message)
+                    who = f"process {holder[1]}" if holder else "another process"
+                    raise WarehouseLockedError(
+                        f"{self.path}: {who} holds the warehouse and did not let go within"
+                        f" {self.lock_seconds:g} seconds; end it or try again later"
+                    ) from None
+                time.sleep(pause)
+                pause = min(pause * 1.5, 1.0)
+
+
+class Session:
+    """The warehouse held open for writing, with an engine in memory beside it.
+
+    Attributes:
+        store: a cursor on the warehouse file.
+        engine: the engine, whose tables are in memory.
+    """
+
+    def __init__(self, warehouse: Warehouse, connection: duckdb.DuckDBPyConnection) -> None:
+        self.warehouse = warehouse
+        self.plan = warehouse.plan
+        self._connection = connection
+        self.store = connection.cursor()
+        row = self.store.execute("select current_database()").fetchone()
+        self.catalog = '"' + str(row[0] if row else "").replace('"', '""') + '"'
+        self.store.execute("set TimeZone = 'UTC'")
+        self._prepare_store()
+        self._engine: Engine | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine; made when it is first needed."""
+        if self._engine is None:
+            cursor = self._connection.cursor()
+            cursor.execute(f"attach if not exists ':memory:' as {SCRATCH}")
+            cursor.execute(f"use {SCRATCH}")
+            self._engine = Engine(self.plan, connection=cursor)
+        return self._engine
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A transaction on the warehouse: all of it is kept, or nothing."""
+        self.store.execute("begin")
+        try:
+            yield self.store
+        except BaseException:
+            self.store.execute("rollback")
+            raise
+        self.store.execute("commit")
+
+    def _prepare_store(self) -> None:
+        """Make the schemas, tables and views that are missing, and remake those whose shape changed."""
+        stored = self.plan.layer(*INPUT_LAYERS, "grades", "marts", "exports", "receipts")
+        with self.transaction() as store:
+            create_schemas(store, ("settings", "raw", "evidence", "judgment", "grades", "receipts", "marts", "exports"))
+            create_macros(store)
+            store.execute("create table if not exists settings.state (name varchar, value varchar)")
+            known = _columns_of(store)
+            for model in stored:
+                if model.kind == "ephemeral":
+                    continue
+                columns = known.get(model.full_name)
+                if model.kind == "view":
+                    store.execute(f"create or replace view {model.full_name} as {model.query}")
+                elif columns is None:
+                    store.execute(create_table(model))
+                elif columns != list(model.column_names):
+                    _reshape(store, model, columns)
+                else:
+                    continue
+                apply_comments(store, model)
+
+    # --- inputs ---------------------------------------------------------------------------------
+
+    def replace_settings(self, tables: dict[str, pa.Table]) -> bool:
+        """Replace small input tables whole (settings, bindings); True when any of them changed."""
+        changed = False
+        for full_name, rows in tables.items():
+            model = self.plan[full_name]
+            before = table_hash(self.store, model)
+            with self.transaction() as store:
+                store.execute(f"delete from {full_name}")
+                insert_arrow(store, model, rows)
+                if table_hash(store, model) != before:
+                    changed = True
+                    self._touch(store)
+        return changed
+
+    def add_judgments(self, tables: dict[str, pa.Table]) -> int:
+        """Add the judgments that are not there yet, with all their rows; returns how many were."""
+        rows = self.store.execute("select judgment_id from judgment.judgments").fetchall()
+        known = {judgment_id for (judgment_id,) in rows}
+        judgments = tables["judgments"].column("judgment_id").to_pylist()
+        fresh = [judgment_id for judgment_id in judgments if judgment_id not in known]
+        if not fresh:
+            return 0
+        patterns = self.store.execute("select pattern_id from judgment.patterns").fetchall()
+        known_patterns = {pattern_id for (pattern_id,) in patterns}
+        with self.transaction() as store:
+            for name, table in tables.items():
+                by_pattern = name in ("patterns", "pattern_args")
+                key = "pattern_id" if by_pattern else "judgment_id"
+                skip = known_patterns if by_pattern else known
+                keep = [value not in skip for value in table.column(key).to_pylist()]
+                insert_arrow(store, self.plan[f"judgment.{name}"], table.filter(pa.array(keep, pa.bool_())))
+            self._touch(store)
+        return len(fresh)
+
+    # --- grading --------------------------------------------------------------------------------
+
+    def use_grader(self, version: str | None = None) -> bool:
+        """Note the grader version that grades are made with; True when it is another than before."""
+        rows = pa.table({"grader_version": [version or grader_version()]})
+        return self.replace_settings({"settings.grader": rows})
+
+    def pending(self) -> list[tuple[str, str]]:
+        """The pairs still to be graded, by run, in the order the runs were loaded."""
+        return self.store.execute("select run_id, judgment_id from grades.pending").fetchall()
+
+    def count_pending(self) -> int:
+        """How many pairs are still to be graded."""
+        row = self.store.execute("select count(*) from grades.pending").fetchone()
+        return int(row[0]) if row else 0
+
+    def stage_pairs(self, pairs: pa.Table, *, with_evidence: bool = True) -> None:
+        """Bring the runs, calls and judgments of some pairs from the file into the engine.
+
+        Without evidence the runs and calls that are in the engine already are graded.
+        """
+        engine = self.engine
+        engine.set_pairs(pairs)
+        connection = engine.connection
+        for name, key in (
+            ("evidence.runs", "run_id"),
+            ("evidence.calls", "run_id"),
+            ("judgment.judgments", "judgment_id"),
+            ("judgment.combinations", "judgment_id"),
+            ("judgment.expected_calls", "judgment_id"),
+            ("judgment.optional_calls", "judgment_id"),
+            ("judgment.forbidden_rules", "judgment_id"),
+        ):
+            if name.startswith("evidence.") and not with_evidence:
+                continue
+            connection.execute(f"truncate {name}")
+            connection.execute(
+                f"insert into {name} select * from {self.catalog}.{name} as stored"
+                f" semi join work.pairs using ({key})"
+            )
+        for name in ("judgment.patterns", "judgment.pattern_args", "settings.grader"):
+            connection.execute(f"truncate {name}")
+            connection.execute(f"insert into {name} select * from {self.catalog}.{name}")
+
+    def grade_staged(self) -> int:
+        """Grade the pairs staged in the engine and add the rows to the file; returns how many pairs."""
+        engine = self.engine
+        engine.build(OUTPUTS)
+        row = engine.connection.execute("select count(*) from grades.grades").fetchone()
+        with self.transaction() as store:
+            for name in OUTPUTS:
+                columns = ", ".join(self.plan[name].column_names)
+                store.execute(
+                    f"insert into {name} ({columns}) select {columns} from {SCRATCH}.{name}"
+                )
+            self._touch(store)
+        return int(row[0]) if row else 0
+
+    # --- marts ----------------------------------------------------------------------------------
+
+    def build_table(self, full_name: str, rows: pa.Table | None = None) -> int:
+        """Build one table of the file anew: new rows, audits, then the swap, in one transaction.
+
+        Args:
+            full_name: the model.
+            rows: its rows, for a model that Python computes; None runs its query.
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            AuditError: its rows broke an audit; the old table stays.
+        """
+        model = self.plan[full_name]
+        with self.transaction() as store:
+            if rows is None:
+                store.execute(f"create or replace table {full_name} as {model.query}")
+            else:
+                store.execute(f"drop table if exists {full_name}")
+                store.execute(create_table(model))
+                insert_arrow(store, model, rows)
+            run_audits(store, [full_name])
+            apply_comments(store, model)
+            row = store.execute(f"select count(*) from {full_name}").fetchone()
+        return int(row[0]) if row else 0
+
+    # --- state ----------------------------------------------------------------------------------
+
+    def _touch(self, store: duckdb.DuckDBPyConnection) -> None:
+        """Count one more change of what marts are made from, inside the transaction that made it."""
+        value = int(self.state("inputs", store) or 0) + 1
+        self.set_state("inputs", str(value), store)
+
+    def state(self, name: str, store: duckdb.DuckDBPyConnection | None = None) -> str | None:
+        """A remark of a former build, by name; None when there is none."""
+        row = (store or self.store).execute(
+            "select value from settings.state where name = $1", [name]
+        ).fetchone()
+        return str(row[0]) if row else None
+
+    def set_state(
+        self, name: str, value: str, store: duckdb.DuckDBPyConnection | None = None
+    ) -> None:
+        """Leave a remark for the next build."""
+        store = store or self.store
+        store.execute("delete from settings.state where name = $1", [name])
+        store.execute("insert into settings.state values ($1, $2)", [name, value])
+
+    def content_hashes(self) -> dict[str, str]:
+        """A hash of every stored table's content, by full name (see :func:`runner.table_hash`)."""
+        return {
+            model.full_name: table_hash(self.store, model)
+            for model in self.plan
+            if model.kind in ("table", "incremental")
+        }
+
+    def publish(self) -> Path:
+        """Write the read-only copy beside the file and put it in place in one step."""
+        target = self.warehouse.published
+        aside = target.with_name(f".{target.name}.{os.getpid()}.new")
+        _remove(aside)
+        try:
+            # ATTACH takes no parameters: the path is a quoted literal.
+            literal = "'" + str(aside).replace("'", "''") + "'"
+            self.store.execute(f"attach {literal} as published")
+            try:
+                self.store.execute(f"copy from database {self.catalog} to published")
+            finally:
+                self.store.execute("detach published")
+            _sync(aside)
+            os.replace(aside, target)
+        finally:
+            _remove(aside)
+        return target
+
+
+def sweep_leftovers(warehouse: Path) -> None:
+    """Remove the half-written copies of processes that are no more."""
+    for path in warehouse.parent.glob(f".{warehouse.stem}.published.duckdb.*.new*"):
+        pid = re.search(r"\.(\d+)\.new", path.name)
+        if pid and not _is_alive(int(pid[1])):
+            _remove(path)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _remove(path: Path) -> None:
+    for name in (path, path.with_name(path.name + ".wal")):
+        name.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _columns_of(store: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
+    columns: dict[str, list[str]] = {}
+    for schema, table, column in store.execute(
+        "select schema_name, table_name, column_name from duckdb_columns()"
+        " where database_name = current_database() and not internal order by column_index"
+    ).fetchall():
+        columns.setdefault(f"{schema}.{table}", []).append(column)
+    return columns
+
+
+def _reshape(store: duckdb.DuckDBPyConnection, model: Model, columns: list[str]) -> None:
+    """Give a stored table the columns its model has now; rows keep the values of those that stay."""
+    kept = [
+        f"{column.name}::{column.type} as {column.name}"
+        if column.name in columns
+        else f"null::{column.type} as {column.name}"
+        for column in model.columns
+    ]
+    store.execute(
+        f"create or replace table {model.full_name} as select {', '.join(kept)} from {model.full_name}"
+    )
+
+
+def _first_sentence(message: str) -> str:
+    return message.strip().splitlines()[0].removeprefix("IO Error: ")
+
