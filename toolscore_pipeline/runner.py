@@ -40,6 +40,7 @@ OUTPUTS = (
     "grades.expectations",
 )
 INPUT_LAYERS = ("settings", "raw", "evidence", "judgment")
+STATISTICS_OPTIMIZERS = "statistics_propagation,compressed_materialization"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +152,17 @@ class Engine:
             One dict per pair, in order: ``grade`` and ``metrics`` (a row each), ``checks``,
             ``findings`` and ``expectations`` (lists of rows), keyed by column name.
         """
-        if self._grade_statement is None:
-            self._grade_statement = self.compose()
-            self.connection.execute(f"prepare grade_few as {self._grade_statement}")
-        row = self.connection.execute("select count(*) from work.pairs").fetchone()
-        rows = self.connection.execute("execute grade_few").fetchall()
+        # A prepared plan outlives the rows it was made for. What the optimizer concludes from their
+        # statistics (how long a text can be, that a column has no NULL) would be wrong for the next.
+        self.connection.execute(f"set disabled_optimizers = '{STATISTICS_OPTIMIZERS}'")
+        try:
+            if self._grade_statement is None:
+                self._grade_statement = self.compose()
+                self.connection.execute(f"prepare grade_few as {self._grade_statement}")
+            row = self.connection.execute("select count(*) from work.pairs").fetchone()
+            rows = self.connection.execute("execute grade_few").fetchall()
+        finally:
+            self.connection.execute("reset disabled_optimizers")
         return grades_by_pair(rows, row[0] if row else 0)
 
     def compose(self, targets: Iterable[str] = OUTPUTS) -> str:

@@ -95,7 +95,7 @@ select
     combination_id::integer as combination_id,                      -- the combination of alternatives scored, from 0
     coalesce(call_count, 0)::integer as total_calls,                -- scored calls
     coalesce(redundant_count, 0)::integer as redundant_count,       -- calls beyond the number expected of their tool
-    coalesce(redundant_count / call_count, 0)::double as redundant_rate, -- redundant calls / calls
+    coalesce(redundant_count / nullif(call_count, 0), 0)::double as redundant_rate, -- redundant calls / calls
     coalesce(identical_count, 0)::integer as identical_count,       -- calls that repeat an earlier one, tool and arguments
     coalesce(identical_count / call_count, 0)::double as identical_rate, -- identical calls / calls
     coalesce(error_count, 0)::integer as error_count,               -- calls known to have failed

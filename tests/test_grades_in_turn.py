@@ -1,0 +1,25 @@
+"""Grades of one process do not depend on what it graded before."""
+
+from __future__ import annotations
+
+from toolscore_pipeline import api
+
+SHORT = [{"tool": "list_notes"}]
+LONG = [{"tool": "save_note", "args": {"title": "groceries", "body": {"$regex": "eggs.*milk"}}}]
+
+
+def test_a_longer_text_after_shorter_ones_is_graded_whole():
+    # The plan is made once; statistics of the first run's short texts must not bind the second.
+    first = api.evaluate(SHORT, [{"tool": "list_notes", "args": {}, "result": "x"}])
+    args = {"title": "note", "body": "eggs and milk"}
+    second = api.evaluate(LONG, [{"tool": "save_note", "args": args, "result": "saved"}])
+    assert first.score == 0.4 + 0.3 + 0.2 + 0.1
+    # One of two arguments is right: 0.4 + 0.3 * 0.5 + 0.2 + 0.1.
+    assert abs(second.score - 0.85) < 1e-12
+
+
+def test_a_run_without_calls_has_a_redundant_rate_of_zero():
+    result = api.evaluate(SHORT, [])
+    assert result.metrics["efficiency_metrics"]["redundant_rate"] == 0.0
+    # Nothing selected, no argument, no sequence, and nothing redundant: 0.1 * (1 - 0).
+    assert abs(result.score - 0.1) < 1e-12
