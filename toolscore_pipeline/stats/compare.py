@@ -286,13 +286,15 @@ def compare_counts(
     min_n: int = 10,
     alpha: float = 0.05,
     duplicates: list[Duplicates] | None = None,
+    expected: Iterable[str] = (),
 ) -> Comparison:
     """Compare variants from runs already added up per variant and task; see :func:`compare_runs`.
 
-    ``cells`` holds each (variant, task) once. Variants come out in the order they first appear in.
+    ``cells`` holds each (variant, task) once. Variants come out in the order they first appear in,
+    after those ``expected``, which are there even without a run.
     """
     _check_settings(k, min_n, alpha)
-    by_variant: dict[str, dict[str, TaskCounts]] = {}
+    by_variant: dict[str, dict[str, TaskCounts]] = {name: {} for name in expected}
     for cell in cells:
         by_variant.setdefault(cell.variant, {})[cell.task] = cell
     if baseline is not None and baseline not in by_variant:

@@ -56,9 +56,10 @@ def fisher_exact(a: int, b: int, c: int, d: int) -> float:
         raise UsageError(f"counts cannot be negative: {a}, {b}, {c}, {d}")
     if 0 in (a + b, c + d, a + c, b + d):
         return 1.0
+    import numpy as np
     from scipy.stats import fisher_exact as scipy_fisher
 
-    return min(1.0, float(scipy_fisher([[a, b], [c, d]]).pvalue))
+    return min(1.0, float(scipy_fisher(np.array([[a, b], [c, d]])).pvalue))
 
 
 def odds_ratio(a: int, b: int, c: int, d: int) -> float | None:

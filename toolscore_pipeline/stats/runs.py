@@ -124,7 +124,8 @@ def runs_from_traces(
 
     Args:
         variant: the variant these traces belong to.
-        directory: the folder of trace files; folders inside it are not read.
+        directory: the folder of trace files; folders inside it are not read, nor is the gold
+            list where it lies among them.
         gold: the gold list or contract.
         min_score: the passing score, 0 to 1.
         task_pattern: a regular expression with a group named ``task``, applied to each file's stem;
@@ -137,18 +138,20 @@ def runs_from_traces(
         InputError: no such directory, or no trace in it.
         UsageError: a pattern that is wrong or has no group ``task``.
     """
-    from toolscore_pipeline.stats.traces import score_directory
+    from toolscore_pipeline.stats.traces import score_traces
 
     pattern = _task_pattern(task_pattern)
     folder = Path(directory)
     if not folder.is_dir():
         raise InputError("there is no such folder of traces", path=folder)
-    files = sorted(folder.glob("*.json"), key=lambda file: file.name)
+    own = Path(gold).resolve()
+    files = [file for file in folder.glob("*.json") if file.resolve() != own]
+    files.sort(key=lambda file: file.name)
     if not files:
         raise InputError("the folder holds no *.json trace", path=folder)
     runs = []
     for file, (outcome, cost, latency) in zip(
-        files, score_directory(files, gold, min_score), strict=True
+        files, score_traces(files, gold, min_score), strict=True
     ):
         match = pattern.search(file.stem)
         task = match["task"] if match else file.stem
