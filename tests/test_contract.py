@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -374,6 +373,11 @@ def from_schema(schema: dict[str, Any], depth: int = 0) -> st.SearchStrategy[Any
     return st.one_of(strategies)
 
 
+def _later(schema: dict[str, Any], depth: int) -> st.SearchStrategy[Any]:
+    """:func:`from_schema`, called only when a value is drawn: the schema refers to itself."""
+    return st.deferred(lambda: from_schema(schema, depth))
+
+
 def _of_type(kind: str, schema: dict[str, Any], depth: int) -> st.SearchStrategy[Any]:
     if kind == "string":
         return st.sampled_from(["a", "b", "search"])
@@ -383,7 +387,7 @@ def _of_type(kind: str, schema: dict[str, Any], depth: int) -> st.SearchStrategy
         return st.none()
     if kind == "array":
         most = 2 if depth < 6 else 0
-        items = st.deferred(lambda: from_schema(schema.get("items", {}), depth + 1))
+        items = _later(schema.get("items", {}), depth + 1)
         return st.lists(items, min_size=schema.get("minItems", 0), max_size=max(most, 1))
     if kind == "object":
         return _object(schema, depth)
@@ -391,10 +395,7 @@ def _of_type(kind: str, schema: dict[str, Any], depth: int) -> st.SearchStrategy
 
 
 def _object(schema: dict[str, Any], depth: int) -> st.SearchStrategy[Any]:
-    known = {
-        key: st.deferred(partial(from_schema, part, depth + 1))
-        for key, part in schema.get("properties", {}).items()
-    }
+    known = {key: _later(part, depth + 1) for key, part in schema.get("properties", {}).items()}
     if schema.get("maxProperties") == 1:
         return st.one_of(
             [st.fixed_dictionaries({key: strategy}) for key, strategy in known.items()]
