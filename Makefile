@@ -12,7 +12,7 @@ export PIP_REQUIRE_VIRTUALENV := 1
 export DO_NOT_TRACK := 1
 PIP := -m pip install -qq --no-input --no-deps --no-compile --require-hashes
 COMPILE := $(LOCKER)/bin/uv --quiet pip compile --universal --python-version 3.11 \
-	--generate-hashes --no-emit-index-url --custom-compile-command "make lock" --upgrade
+	--generate-hashes --custom-compile-command "make lock" --upgrade
 
 .DEFAULT_GOAL := help
 .PHONY: help setup oracle demo test test-duckdb2 lint format ui bench bench-smoke lock clean
