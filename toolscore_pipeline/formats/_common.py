@@ -49,7 +49,8 @@ def decode_arguments(text: str) -> Arguments:
     """Arguments that a format holds as JSON text.
 
     Text that is not strict JSON is kept as ``{"raw": text}``, JSON that is no object as
-    ``{"value": x}``. A text that decodes to a text that decodes to an object is unwrapped once more.
+    ``{"value": x}``. A text that decodes to another text that decodes to an object is unwrapped
+    once more.
     """
     if not text or text.isspace():
         return Arguments({}, "empty", text)
@@ -165,7 +166,7 @@ class Instant:
 
     @property
     def at(self) -> datetime | None:
-        """The instant as a datetime in UTC, to the microsecond; None outside the years 1 to 9999."""
+        """The instant as a datetime in UTC, to the microsecond; None outside years 1 to 9999."""
         try:
             return _EPOCH + timedelta(microseconds=self.nanoseconds // 1000)
         except OverflowError:
@@ -255,6 +256,17 @@ def text_of(content: Any) -> str | None:
     return None
 
 
+def one_text(content: Any) -> Any:
+    """``content`` as its text when it is a list of exactly one plain text block, else as it is."""
+    if isinstance(content, list) and len(content) == 1:
+        part = content[0]
+        if isinstance(part, dict) and part.get("type") in _TEXT_TYPES:
+            text = part.get("text")
+            if isinstance(text, str):
+                return text
+    return content
+
+
 _TEXT_TYPES = frozenset({None, "text", "output_text", "input_text"})
 
 
@@ -284,7 +296,8 @@ _FAILURE_HINT = re.compile(
     r"|unable to|cannot|could not|timed out|success|\bok\b"
 )
 _FAILURE = re.compile(
-    r"^\W{0,3}(?:an? )?(?:\w+ )?(?:error|exception|failure)\b(?!s?\W{0,3}(?:\[\s*\]|\{\s*\}|none|null|0\b|\"\"))"
+    r"^\W{0,3}(?:an? )?(?:\w+ )?(?:error|exception|failure)\b"
+    r"(?!s?\W{0,3}(?:\[\s*\]|\{\s*\}|none|null|0\b|\"\"))"
     r"|^\W{0,3}(?:\w+(?:error|exception)\b)"
     r"|^\W{0,3}failed\b|\bfailed (?:to|with)\b|^\W{0,3}\w+ failed\b"
     r"|traceback \(most recent call last\)"
@@ -292,7 +305,8 @@ _FAILURE = re.compile(
     r"(?:parameter|argument|input|value|type|request|token|credentials|field|tool)s?\b"
     r"|\b(?:permission|access) denied\b|^\W{0,3}(?:unauthori[sz]ed|forbidden|not found|timed out)\b"
     r"|^\W{0,3}(?:unable to|cannot|could not|can't|couldn't) "
-    r"|\"(?:error|errors|error_message|errormessage)\"\s*:\s*(?!null|false|\[\s*\]|\{\s*\}|\"\s*\"|0\b)\S"
+    r"|\"(?:error|errors|error_message|errormessage)\"\s*:\s*"
+    r"(?!null|false|\[\s*\]|\{\s*\}|\"\s*\"|0\b)\S"
     r"|\"(?:success|ok)\"\s*:\s*false\b"
     r"|\"status\"\s*:\s*\"(?:error|failed|failure)\""
     r"|\"is_?error\"\s*:\s*true\b",
@@ -301,7 +315,7 @@ _NO_FAILURE = re.compile(r"\b(?:no|0|zero|without(?: any)?) (?:errors?|failures?
 
 
 def reads_like_failure(result: Any) -> bool:
-    """Whether a recorded success reads like a failure (``missing required parameter``, ``Error: …``).
+    """Whether a recorded success reads like a failure (``Error: missing required parameter``).
 
     Only the first 600 characters are looked at; ``{"errors": []}`` and ``0 errors`` do not count.
     """
@@ -328,7 +342,7 @@ def failure_text(result: Any) -> str | None:
                 value = result[key]
                 if isinstance(value, bool):
                     parts.append(f'"{key}": {"true" if value else "false"}')
-                elif value is None or isinstance(value, (dict, list)) and not value:
+                elif value is None or (isinstance(value, (dict, list)) and not value):
                     continue
                 else:
                     parts.append(f'"{key}": "{value}"')
@@ -390,8 +404,8 @@ class Ledger:
 
     With ids: by id, whatever the order. An id used again after its answer is a new call; used again
     before it, the same call seen twice (a conflict is reported, and the first wins). Without ids:
-    per name, in order, marked ``inferred``; when the counts differ they stay unpaired. A reply never
-    becomes a call.
+    per name, in order, marked ``inferred``; when the counts differ they stay unpaired. A reply
+    never becomes a call.
     """
 
     def __init__(self) -> None:
@@ -463,7 +477,7 @@ class Ledger:
     def is_answered(self, key: Any) -> bool:
         """Whether the latest call with this id has its answer."""
         known = self._by_key.get((type(key), key))
-        return bool(known) and known[-1].is_answered
+        return known is not None and known[-1].is_answered
 
     def settle(self) -> list[Call]:
         """Pair what is left and return the calls in request order."""
@@ -487,11 +501,19 @@ class Ledger:
             )
             if entry is not None:
                 self._answer(entry, reply, "id")
+            elif self._has_open_without_id(reply.name):
+                self._nameless.append(reply)
             else:
                 self.warnings.append(
                     f"the result for id {str(key)!r} at {reply.locator} answers no recorded call"
                 )
         self._early = []
+
+    def _has_open_without_id(self, name: str | None) -> bool:
+        return name is not None and any(
+            entry.key is None and not entry.is_answered and entry.call.tool == name
+            for entry in self.entries
+        )
 
     def _settle_nameless(self) -> None:
         open_entries = [entry for entry in self.entries if not entry.is_answered]
@@ -511,8 +533,8 @@ class Ledger:
             else:
                 what = f"for {name!r} " if name is not None else ""
                 self.warnings.append(
-                    f"{len(replies)} result(s) {what}without an id face {len(waiting)} open call(s); "
-                    "they were left unpaired"
+                    f"{len(replies)} result(s) {what}without an id face {len(waiting)} open "
+                    "call(s); they were left unpaired"
                 )
 
 
@@ -571,6 +593,10 @@ class Conversation:
         if not self._has_turn or key is None or key != self._turn:
             self._answer = []
         self._turn, self._has_turn = key, True
+
+    def turn_is(self, key: Any) -> None:
+        """Name the current turn, so that a later message may go on with it."""
+        self._turn = key
 
     def text(self, text: Any) -> None:
         """Text of the assistant."""
@@ -639,7 +665,7 @@ def _added(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 
 def first_of(mapping: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """The first value under one of ``keys`` that is present and not null; None when there is none."""
+    """The first value under one of ``keys`` that is not null; None when there is none."""
     for key in keys:
         value = mapping.get(key)
         if value is not None:

@@ -16,6 +16,7 @@ from toolscore_pipeline.formats._common import (
     id_text,
     instant,
     new_call,
+    one_text,
     read_arguments,
     text_arguments,
     text_of,
@@ -34,7 +35,7 @@ _FOREIGN_BLOCKS = frozenset(
 
 
 def detect(value: Any) -> Detection | None:
-    """Messages with ``tool_calls`` or ``function_call``, or ``choices``; less surely, plain chat."""
+    """Messages with ``tool_calls`` or ``function_call``, ``choices``; less surely, plain chat."""
     if isinstance(value, dict):
         if isinstance(value.get("choices"), list):
             return Detection(NAME, 0.95, "an object with 'choices'")
@@ -220,7 +221,7 @@ def _read_message(talk: Conversation, message: dict[str, Any], where: str) -> No
         name = message.get("name")
         talk.reply(
             Reply(
-                result=content if isinstance(content, str) else _tool_content(content),
+                result="" if content is None else one_text(content),
                 name=name if isinstance(name, str) else None,
                 locator=where,
             ),
@@ -228,14 +229,6 @@ def _read_message(talk: Conversation, message: dict[str, Any], where: str) -> No
         )
     elif role == "user":
         talk.user(text_of(content))
-
-
-def _tool_content(content: Any) -> Any:
-    if isinstance(content, list):
-        text = text_of(content)
-        is_text = all(isinstance(part, dict) and part.get("type") == "text" for part in content)
-        return text if is_text and text is not None else content
-    return "" if content is None else content
 
 
 def _read_calls(talk: Conversation, message: dict[str, Any], where: str) -> None:
