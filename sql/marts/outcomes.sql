@@ -37,17 +37,6 @@ latest_grades as (
     from marts.latest_grades
 ),
 
--- A run under several judgments passes when it passes each of them: the worst outcome stands.
-join_grades as (
-    select
-        run_id,
-        max(
-            case outcome when 'pass' then 0 when 'error' then 2 when 'fail' then 3 else 1 end
-        ) as severity,
-    from latest_grades
-    group by all
-),
-
 name_variants as (
     select
         comparisons.comparison,
@@ -63,9 +52,7 @@ name_variants as (
         concat_ws('/', runs.variant, runs.model) as configuration,
         case
             when comparisons.outcome_basis = 'recorded' then runs.recorded_outcome
-            else coalesce(
-                ['pass', 'unknown', 'error', 'fail'][join_grades.severity + 1], runs.recorded_outcome
-            )
+            else coalesce(latest_grades.outcome, runs.recorded_outcome)
         end as outcome,
         runs.cost_usd,
         runs.duration_seconds,
@@ -74,7 +61,7 @@ name_variants as (
         runs.locator,
     from comparisons
     inner join runs on comparisons.source is null or runs.source = comparisons.source
-    left join join_grades using (run_id)
+    left join latest_grades using (run_id)
 ),
 
 -- Few runs are recorded twice: only these need to be put in order. The hash only narrows down.
