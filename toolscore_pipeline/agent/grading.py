@@ -1,0 +1,76 @@
+"""The verdict on one run, by the same engine that grades everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolscore_pipeline.agent.spec import Task
+from toolscore_pipeline.contract import Contract
+
+
+def grade_row(task: Task, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``evaluation``, ``outcome``, ``outcome_reason`` and ``passed`` of a run row.
+
+    Args:
+        task: the task, with what it expects.
+        row: the row so far: its calls, status and final answer.
+
+    Returns:
+        ``evaluation`` (score and grade are None when the task expects no calls), ``outcome``
+        (``pass``, ``fail``, ``error`` or ``unknown``), ``outcome_reason`` (a sentence) and
+        ``passed`` (true for a pass, false for a fail, None otherwise).
+    """
+    from toolscore_pipeline import api
+    from toolscore_pipeline.formats.run_rows import read_row
+
+    result = api.evaluate_many(
+        [(task.contract or Contract(), read_row(dict(row)))],
+        min_score=task.min_score,
+        require_completed=task.require_completed,
+    )[0]
+    outcome = result.outcome
+    if outcome == "pass" and row["status"] != "completed":
+        outcome = "fail"
+    record = result.to_dict()
+    findings = [finding for finding in result.honesty_findings if finding["severity"] == "error"]
+    evaluation = {
+        "score": result.score if task.is_scored else None,
+        "grade": result.grade if task.is_scored else None,
+        "min_score": task.min_score,
+        "require_completed": task.require_completed,
+        "weights": record["weights"],
+        "required_call_recall": result.required_call_recall,
+        "honesty": result.honesty_findings,
+        "policy": result.policy_violations,
+        "credentials": result.secrets,
+        "evidence": record["evidence"],
+        "hashes": record["hashes"],
+    }
+    return {
+        "evaluation": evaluation,
+        "outcome": outcome,
+        "outcome_reason": _reason(task, row, outcome, result, findings),
+        "passed": {"pass": True, "fail": False}.get(outcome),
+    }
+
+
+def _reason(
+    task: Task, row: Mapping[str, Any], outcome: str, result: Any, findings: list[dict[str, Any]]
+) -> str:
+    """Why a run has its outcome, as one sentence; the first reason that holds."""
+    if outcome == "error":
+        return f"the run did not end by itself ({row['status']})"
+    if outcome == "unknown":
+        return "the task declares no expected or forbidden calls"
+    if outcome == "pass":
+        return "the run completed and met everything the task asks for"
+    if findings:
+        return f"{findings[0]['check']}: {findings[0]['reason']}"
+    if result.policy_violations:
+        return f"a forbidden call to {result.policy_violations[0]['tool']} was requested"
+    if not result.passed:
+        return f"the score {result.score:.3f} is below {task.min_score:g}"
+    if row["status"] != "completed":
+        return f"the run did not complete ({row['status']}: {row['stop_reason']})"
+    return "a required call is missing or failed"
