@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import duckdb
@@ -455,8 +456,17 @@ def grade_pending(
 
 
 def marts(session: Session) -> list[Model]:
-    """The tables that are rebuilt from the rest, in order."""
-    return [model for model in session.plan.layer("marts") if model.kind == "table"]
+    """The tables that SQL rebuilds from the rest, in order."""
+    return [
+        model
+        for model in session.plan.layer("marts")
+        if model.kind == "table" and not is_staged(model)
+    ]
+
+
+def is_staged(model: Model) -> bool:
+    """Whether a model's rows come from Python instead of from other models."""
+    return any(name.startswith("staged.") for name in model.depends_on)
 
 
 def marts_version(session: Session) -> str:
@@ -479,14 +489,25 @@ def build_marts(session: Session, report: BuildReport) -> None:
 
 
 def decide(session: Session) -> list[str]:
-    """Compute the marts that Python decides (selections, protocol decisions); returns their names."""
-    from toolscore_pipeline.stats.marts import decision_tables
+    """Compute the marts that Python decides (tests, selections, protocol decisions); returns their names.
 
-    built = []
-    for full_name, rows in decision_tables(session.store).items():
-        session.build_table(full_name, rows)
-        built.append(full_name)
-    return built
+    Declarations of protocols and decisions made before are kept: they are a history.
+    """
+    from toolscore_pipeline.stats import marts as decisions
+
+    history = {
+        name: session.store.execute(f"select * from marts.{name}").to_arrow_table()
+        for name in ("protocol_declarations", "protocol_decisions")
+    }
+    tables = decisions.decide(
+        session.store,
+        datetime.now(UTC),
+        history["protocol_declarations"],
+        history["protocol_decisions"],
+    )
+    for name, rows in tables.items():
+        session.build_table(f"marts.{name}", rows)
+    return [f"marts.{name}" for name in tables]
 
 
 def write_exports(session: Session, project: Project, report: BuildReport) -> None:

@@ -1,0 +1,70 @@
+"""Printing: tables for people, JSON for programs, and nothing else where JSON was asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolscore_pipeline.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(*, quiet: bool = False, stderr: bool = False) -> Console:
+    """A console on standard output: colours on a terminal, plain text elsewhere, silent when quiet."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else int(os.environ.get("COLUMNS", "120"))
+    return Console(
+        file=stream, quiet=quiet, highlight=False, soft_wrap=False, width=width, markup=False
+    )
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None
+) -> Any:
+    """A rich table; numbers are aligned right, None is an empty cell."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = [list(row) for row in rows]
+    made = Table(title=title, box=box.SQUARE if sys.stdout.isatty() else box.ASCII)
+    for index, name in enumerate(columns):
+        numeric = bool(rows) and all(
+            row[index] is None or isinstance(row[index], (int, float)) for row in rows
+        )
+        made.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(Text("" if value is None else str(value)) for value in row))
+    return made
+
+
+def write_json(target: str, value: Any) -> None:
+    """Write a JSON report to a path, or to standard output for ``-``; a file is replaced whole."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    write_text(Path(target), text)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file aside and rename it into place.
+
+    Raises:
+        InputError: its folder does not exist or cannot be written.
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        os.replace(aside, path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise InputError(f"cannot be written: {error.strerror}", path=path) from None

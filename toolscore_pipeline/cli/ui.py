@@ -1,0 +1,103 @@
+"""``toolscore ui``: Dagster on a project, with all state in one folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from toolscore_pipeline.cli.output import console, write_text
+from toolscore_pipeline.errors import UsageError
+
+STATE_FOLDER = ".toolscore"
+
+# No telemetry, no pop-ups, one step at a time on the one warehouse file, and every log in one place.
+INSTANCE = """\
+telemetry: {{enabled: false}}
+nux: {{enabled: false}}
+storage: {{sqlite: {{base_dir: {history}}}}}
+compute_logs:
+  module: dagster._core.storage.local_compute_log_manager
+  class: LocalComputeLogManager
+  config: {{base_dir: {logs}}}
+local_artifact_storage:
+  module: dagster._core.storage.root
+  class: LocalArtifactStorage
+  config: {{base_dir: {artifacts}}}
+concurrency:
+  pools: {{default_limit: 1, granularity: op}}
+"""
+
+
+def prepare_state(root: Path) -> Path:
+    """Make the state folder of a project, with Dagster's settings in it; returns the folder."""
+    import yaml
+
+    home = root / STATE_FOLDER / "dagster"
+    home.mkdir(parents=True, exist_ok=True)
+    places = {name: yaml.safe_dump(str(home / name)).splitlines()[0] for name in ("history", "logs", "artifacts")}
+    write_text(home / "dagster.yaml", INSTANCE.format(**places))
+    return home
+
+
+def command(
+    project: Annotated[
+        Path | None, typer.Option(help="The project's folder or toolscore.yaml.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="The port to listen on, on 127.0.0.1.")] = 3000,
+) -> None:
+    """Open the project in Dagster, on 127.0.0.1, until interrupted."""
+    from toolscore_pipeline.project import open_project
+
+    opened = open_project(project)
+    home = prepare_state(opened.root)
+    environment = os.environ | {
+        "DAGSTER_HOME": str(home),
+        "TOOLSCORE_PROJECT": str(opened.file),
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+        "DO_NOT_TRACK": "1",
+    }
+    arguments = [
+        sys.executable, "-m", "dagster", "dev", "--host", "127.0.0.1", "--port", str(port),
+        "--module-name", "toolscore_pipeline.definitions",
+    ]  # fmt: skip
+    console().print(f"Dagster on {opened.file}: http://127.0.0.1:{port} (stop with Ctrl-C)")
+    raise typer.Exit(run_until_stopped(arguments, environment, opened.root))
+
+
+def run_until_stopped(arguments: list[str], environment: dict[str, str], folder: Path) -> int:
+    """Run a command in a process group of its own, and end the whole group when it is stopped."""
+    try:
+        process = subprocess.Popen(arguments, env=environment, cwd=folder, start_new_session=True)
+    except OSError as error:
+        raise UsageError(f"cannot start {arguments[0]}: {error.strerror}") from None
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGTERM, stop)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        signal.signal(signal.SIGTERM, former)
+        _end_group(process)
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    for number, wait in ((signal.SIGINT, 15), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(wait)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
