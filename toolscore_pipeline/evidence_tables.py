@@ -228,7 +228,7 @@ def _call_row(call: Call, encode: Any) -> tuple[list[Any], str]:
     has_result = call.result is not MISSING
     result = encode(call.result).decode() if has_result else None
     error = encode(call.error).decode() if call.error is not None else None
-    parts = []
+    parts: list[str] = []
     add = parts.append
     if args is not None:
         add(f'"args":{args}')

@@ -304,9 +304,8 @@ class _Document:
     path: str
     file: Path | None
     document_id: str
-    bytes: int
+    size: int
     modified_ns: int | None
-    format: str | None = None
     run_count: int = 0
     error: str | None = None
     warnings: list[str] = field(default_factory=list)
@@ -433,7 +432,7 @@ class _Loader:
             InputError(error.reason, path=document.path, line=error.line, json_path=error.json_path)
         )
         run = Run(
-            format=document.source.format,
+            format=_format_name(document.source),
             status="error",
             recorded_outcome="error",
             error=document.error,
@@ -446,7 +445,7 @@ class _Loader:
         self._documents.append(
             (
                 document.document_id, document.source.name, document.path, document.document_id,
-                document.bytes, document.modified_ns, ", ".join(found) or None, version,
+                document.size, document.modified_ns, ", ".join(found) or None, version,
                 document.run_count, len(document.rejects), document.error, document.warnings,
             )
         )  # fmt: skip
@@ -475,7 +474,7 @@ class _Loader:
     # --- kinds of documents -----------------------------------------------------------------------
 
     def _read(self, document: _Document, file: Path) -> Iterator[Batch]:
-        if document.bytes == 0:
+        if document.size == 0:
             raise InputError("the file is empty")
         with open(file, "rb") as raw:
             head = raw.read(4)
@@ -517,7 +516,8 @@ class _Loader:
         self._bytes_done += len(data)
         self._pending_bytes += len(data)
         del data
-        runs = formats.read_value(value, document.source.format, is_strict_json=True)
+        base = document.file.parent if document.file is not None else None
+        runs = formats.read_value(value, document.source.format, is_strict_json=True, base=base)
         for run in runs:
             run.warnings.extend(FLAG_SENTENCES[flag] for flag in sorted(flags))
         for start in range(0, len(runs), _BATCH_RUNS):
@@ -552,7 +552,7 @@ class _Loader:
                 )
             )  # fmt: skip
             run = Run(
-                format=document.source.format, status="error", recorded_outcome="error",
+                format=_format_name(document.source), status="error", recorded_outcome="error",
                 error=document.error,
             )  # fmt: skip
             self._add(document, [run])
@@ -629,8 +629,8 @@ class _Loader:
                 continue
             self._add(document, [entry])
             yield from self._flush_if_full()
-        self._bytes_done += document.bytes
-        self._pending_bytes += document.bytes
+        self._bytes_done += document.size
+        self._pending_bytes += document.size
         if document.run_count == 0:
             raise InputError("the archive holds no sample that can be read")
 
@@ -643,7 +643,7 @@ class _Loader:
             row = self._read_rows(document, batch.to_pylist(), row)
             self._pending_bytes += batch.nbytes
             yield from self._flush_if_full()
-        self._bytes_done += document.bytes
+        self._bytes_done += document.size
         if document.run_count == 0 and not document.rejects:
             raise InputError("the file holds no rows")
 
@@ -669,7 +669,9 @@ class _Loader:
         path = f"query:{source.name}"
         document_id = hashlib.sha256(query.encode("utf-8", "replace")).hexdigest()
         document = _Document(source, path, None, document_id, len(query.encode()), None)
-        settings = {} if source.root is None else {"file_search_path": str(source.root)}
+        settings: dict[str, Any] = {}
+        if source.root is not None:
+            settings["file_search_path"] = str(source.root)
         connection = duckdb.connect(":memory:", config=settings)
         digest = hashlib.sha256()
         batches: list[pa.RecordBatch] = []
@@ -749,6 +751,10 @@ def _place_on_lines(run: Run, lines: list[int]) -> None:
     for call in run.calls:
         call.request_locator = move(call.request_locator)
         call.completion_locator = move(call.completion_locator)
+
+
+def _format_name(source: Source) -> str:
+    return "unknown" if source.format == formats.AUTO else source.format
 
 
 def _parses(line: bytes) -> bool:

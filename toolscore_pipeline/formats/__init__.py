@@ -20,6 +20,7 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from toolscore_pipeline.errors import InputError, UsageError, unknown_name
@@ -30,6 +31,8 @@ from toolscore_pipeline.model import Run
 __all__ = ["Detection", "detect", "formats", "is_fragment", "read_value", "to_plain"]
 
 AUTO = "auto"
+#: Names that other tools use for the same formats.
+ALIASES = {"custom": "plain"}
 NO_CALLS_WARNING = "no tool calls were found"
 
 
@@ -73,6 +76,7 @@ def choose(value: Any, format: str = AUTO) -> Detection:
         UsageError: when there is no such format.
         InputError: when no format, or more than one equally well, fits.
     """
+    format = ALIASES.get(format, format)
     if format != AUTO:
         if format not in formats():
             raise UsageError(unknown_name("trace format", format, [AUTO, *formats()]))
@@ -90,13 +94,20 @@ def choose(value: Any, format: str = AUTO) -> Detection:
     return found[0]
 
 
-def read_value(value: Any, format: str = AUTO, *, is_strict_json: bool = False) -> list[Run]:
+def read_value(
+    value: Any,
+    format: str = AUTO,
+    *,
+    is_strict_json: bool = False,
+    base: Path | None = None,
+) -> list[Run]:
     """The runs in a parsed JSON value or an SDK's object.
 
     Args:
         value: parsed JSON, an object with ``model_dump()``, or lists and objects of those.
         format: a format's name, or ``auto``.
         is_strict_json: the value came out of strict JSON, so it needs no conversion or check.
+        base: the document's folder, for formats that name other files (receipts).
 
     Returns:
         The runs in input order; never empty.
@@ -111,7 +122,10 @@ def read_value(value: Any, format: str = AUTO, *, is_strict_json: bool = False) 
         for path, number in find_non_json(value):
             raise InputError(f"{number} is no JSON number", json_path=path)
     chosen = choose(value, format)
-    runs = list(formats()[chosen.format].read(value))
+    module: Any = formats()[chosen.format]
+    # Only a receipt names another file.
+    reads_files = getattr(module, "READS_FILES", False)
+    runs: list[Run] = list(module.read(value, base) if reads_files else module.read(value))
     if not runs:
         raise InputError(f"nothing to read as {chosen.format} in {_shape(value)}")
     for run in runs:

@@ -128,10 +128,10 @@ class _Reader:
             run.warnings.append(f"the first of {len(candidates)} candidates was read")
         for index, candidate in list(dicts(candidates))[:1]:
             place = f"{where}.candidates[{index}]"
-            content = candidate.get("content")
-            if isinstance(content, dict):
-                role = content.get("role") or "model"
-                self.content({**content, "role": role}, f"{place}.content", is_chunk=is_chunk)
+            said = candidate.get("content")
+            if isinstance(said, dict):
+                role = said.get("role") or "model"
+                self.content({**said, "role": role}, f"{place}.content", is_chunk=is_chunk)
             reason = str(either(candidate, "finishReason", "finish_reason", default=""))
             if reason in _BAD_FINISHES:
                 message = either(candidate, "finishMessage", "finish_message")

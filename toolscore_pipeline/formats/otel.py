@@ -228,7 +228,7 @@ def _any_value(value: Any) -> Any:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Attributes by name, from OTLP's list or from a mapping (nested ones by their dotted names)."""
+    """Attributes by name, from OTLP's list or from a mapping."""
     if isinstance(value, list):
         return {
             str(item["key"]): _any_value(item.get("value"))
@@ -291,7 +291,7 @@ def _span(item: dict[str, Any], where: str, order: int, *, is_log: bool) -> _Spa
                 "timestamp",
                 "observedTimeUnixNano",
             ),
-        )  # fmt: skip
+        )
     )
     end = instant(first_of(item, ("endTimeUnixNano", "end_time_unix_nano", "endTime", "end_time")))
     events = []
@@ -532,7 +532,7 @@ class _Trace:
                     "llm.model_name",
                     "llm.request.model",
                     "ai.model.id",
-                ),  # fmt: skip
+                ),
             )
             run.model = run.model or id_text(model)
             add_usage(run, _usage(values))
@@ -675,11 +675,11 @@ def _merge_tool(first: Call, second: Call) -> None:
     if first.result is MISSING and second.result is not MISSING:
         first.result, first.completion_locator = second.result, second.completion_locator
         first.pairing = second.pairing
-    if first.is_failed is None or (second.is_failed and not first.is_failed):
-        if second.is_failed is not None:
-            first.is_failed, first.outcome_basis = second.is_failed, second.outcome_basis
-            first.pairing = second.pairing
-            first.completion_locator = first.completion_locator or second.completion_locator
+    is_news = second.is_failed is not None and first.is_failed is not True
+    if is_news and (first.is_failed is None or second.is_failed):
+        first.is_failed, first.outcome_basis = second.is_failed, second.outcome_basis
+        first.pairing = second.pairing
+        first.completion_locator = first.completion_locator or second.completion_locator
     first.error = first.error if first.error is not None else second.error
     first.is_error = first.is_error if first.is_error is not None else second.is_error
     first.duration_seconds = first.duration_seconds or second.duration_seconds
@@ -743,7 +743,6 @@ class _Messages:
     def span(self, span: _Span) -> None:
         """The messages of one span, whatever era its attributes are of."""
         values = span.attributes
-        where = f"{span.where}.attributes"
         for inputs, outputs in self._sides(span):
             nameless: list[_Seen] = []
             for message, place in inputs:
@@ -763,7 +762,6 @@ class _Messages:
                 self._say(span, text)
         for name, details, _, place in span.events:
             self._event(name, details, details, span, place)
-        del where
 
     def log(self, log: _Span) -> None:
         """One log event."""
@@ -842,8 +840,6 @@ class _Messages:
                     continue
                 if key is not None:
                     self._keys.add(key)
-                if call.started_at is None and span.end is not None:
-                    call.started_at = None
                 self.asked.append(_Seen(call, key, (moment, 0, span.order)))
             for answer in _responses(message, where):
                 self.answers.append(answer)
@@ -981,8 +977,9 @@ def _message_text(message: dict[str, Any], *, after_calls: bool = False) -> str 
         texts: list[str] = []
         for _, part in dicts(parts):
             kind = part.get("type")
-            if kind == "text" and isinstance(part.get("content", part.get("text")), str):
-                texts.append(part.get("content", part.get("text")))
+            text = part.get("content", part.get("text"))
+            if kind == "text" and isinstance(text, str):
+                texts.append(text)
             elif after_calls and kind in ("tool_call", "server_tool_call"):
                 texts = []
         return "".join(texts) or None
