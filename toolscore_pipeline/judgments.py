@@ -386,7 +386,7 @@ class _Rows:
         self._rows["patterns"].append(
             (pattern_id, call["tool"], args is not None, len(args or {}), args_json)
         )
-        for name, value in (args or {}).items():
+        for name, value in sorted((args or {}).items()):
             if has_matcher(value):
                 keys: tuple[str | None, ...] = (None, None, None)
                 matcher_json = canonical_json(value).decode("utf-8")
