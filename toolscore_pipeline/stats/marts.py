@@ -20,7 +20,12 @@ from toolscore_pipeline.hashing import canonical_json, json_sha256
 from toolscore_pipeline.stats.compare import Comparison, compare_counts
 from toolscore_pipeline.stats.counting import Duplicates, TaskCounts
 from toolscore_pipeline.stats.protocol import ProtocolResult, evaluate_protocol
-from toolscore_pipeline.stats.select import Objective, Selection, select_variant
+from toolscore_pipeline.stats.select import (
+    Objective,
+    Selection,
+    parse_objective,
+    select_variant,
+)
 
 _TEXT, _WHOLE, _REAL, _TRUTH = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 _INSTANT = pa.timestamp("us", tz="UTC")
@@ -287,25 +292,6 @@ def _objectives(text: str | None) -> list[Objective] | None:
     if isinstance(declared, dict):
         return [Objective(metric, weight) for metric, weight in declared.items()]
     return [parse_objective(one) if isinstance(one, str) else Objective(**one) for one in declared]
-
-
-def parse_objective(text: str) -> Objective:
-    """An objective written ``NAME`` or ``NAME=WEIGHT``.
-
-    Raises:
-        UsageError: an unknown metric, or a weight that is no number of at least 0.
-    """
-    from toolscore_pipeline.errors import UsageError
-
-    name, has_weight, weight = text.partition("=")
-    if not has_weight:
-        return Objective(name)
-    try:
-        return Objective(name, float(weight))
-    except ValueError as error:
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(f"the weight in {text!r} is no number") from None
 
 
 def _pair_rows(one: ProjectComparison) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from toolscore_pipeline.stats.compare import METHODS, Comparison, PairComparison, VariantStats
 from toolscore_pipeline.stats.numbers import format_p, format_rate
 from toolscore_pipeline.stats.protocol import ProtocolResult
+from toolscore_pipeline.stats.runs import OUTCOMES
 from toolscore_pipeline.stats.select import Selection
 
 
@@ -31,11 +32,8 @@ def variants_table(comparison: Comparison) -> Table:
             "pass rate",
             "95 % interval",
             f"pass^{comparison.k}",
-            "pass",
-            "fail",
-            "error",
-            "unknown",
             "runs",
+            "pass/fail/error/unknown",
             "tasks",
             "cost",
             "latency",
@@ -227,8 +225,8 @@ def _variant_row(stats: VariantStats) -> tuple[str, ...]:
         format_rate(stats.pass_rate),
         f"{100 * low:.1f} to {100 * high:.1f} %",
         format_rate(stats.pass_hat_k),
-        *(str(stats.counts[outcome]) for outcome in ("pass", "fail", "error", "unknown")),
         str(stats.n),
+        "/".join(str(stats.counts[outcome]) for outcome in OUTCOMES),
         str(stats.tasks),
         "unknown" if stats.cost is None else f"${stats.cost:.4g}",
         "unknown" if stats.latency is None else f"{stats.latency:.3g} s",
@@ -244,7 +242,7 @@ def _pair_row(pair: PairComparison) -> tuple[str, ...]:
         format_p(pair.p_holm) if pair.p_holm is not None else "",
         "yes" if pair.distinguishable else "no",
         f"{points(clustered.low)} to {points(clustered.high)}" if clustered else "not estimable",
-        f"{format_p(paired.p_value)} ({paired.method})" if paired else "no common task",
+        format_p(paired.p_value) if paired else "no common task",
         f"{pair.improved} / {pair.worsened} / {pair.unchanged}",
         "" if pair.runs_needed is None else str(pair.runs_needed),
     )
@@ -252,7 +250,10 @@ def _pair_row(pair: PairComparison) -> tuple[str, ...]:
 
 def _settings(comparison: Comparison) -> str:
     against = "all pairs" if comparison.baseline is None else f"baseline {comparison.baseline}"
-    return f"settings: k {comparison.k}, min_n {comparison.min_n}, alpha {comparison.alpha:g}, {against}"
+    return (
+        f"settings: k {comparison.k}, min_n {comparison.min_n}, alpha {comparison.alpha:g}, "
+        f"{against}"
+    )
 
 
 def _markdown_table(table: Table) -> Iterable[str]:

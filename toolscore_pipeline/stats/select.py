@@ -57,6 +57,22 @@ class Objective:
         return value if self.higher_is_better else -value
 
 
+def parse_objective(text: str) -> Objective:
+    """An objective written ``NAME`` or ``NAME=WEIGHT``.
+
+    Raises:
+        UsageError: an unknown metric, or a weight that is no number of at least 0.
+    """
+    name, has_weight, weight = text.partition("=")
+    if not has_weight:
+        return Objective(name)
+    try:
+        number = float(weight)
+    except ValueError:
+        raise UsageError(f"the weight in {text!r} is no number") from None
+    return Objective(name, number)
+
+
 @dataclass(slots=True)
 class Selection:
     """The result of :func:`select_variant`.
