@@ -110,14 +110,11 @@ def format_p(p_value: float) -> str:
     """A p-value with two significant digits, as reports print it: ``0.10``, ``2.1e-6``."""
     if p_value <= 0:
         return "< 1e-300"
-    if p_value >= 0.9995:
-        return "1.0"
-    if p_value < 0.001:
-        mantissa, exponent = f"{p_value:.1e}".split("e")
-        if mantissa != "1.0" or int(exponent) != -3:
-            return f"{mantissa}e{int(exponent)}"
-    decimals = 1 - math.floor(math.log10(p_value))
-    return f"{p_value:.{decimals}f}"
+    text = f"{p_value:.1e}"
+    mantissa, exponent = text.split("e")
+    if int(exponent) < -3:
+        return f"{mantissa}e{int(exponent)}"
+    return f"{float(text):.{1 - int(exponent)}f}"
 
 
 def format_rate(rate: float | None) -> str:

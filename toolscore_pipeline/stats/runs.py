@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from toolscore_pipeline.errors import InputError, UsageError
 
@@ -22,6 +23,8 @@ VARIANT_KEYS = ("arm_id", "variant", "arm", "model")
 TASK_KEYS = ("task_id", "task")
 RUN_ID_KEYS = ("run_id", "record_id", "cell_id", "id")
 COST_KEYS = ("cost_usd", "cost")
+_COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+
 LATENCY_KEYS = ("duration_s", "latency", "duration", "duration_seconds", "latency_seconds")
 
 
@@ -193,16 +196,13 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(reason or str(error), path=path) from None
 
 
-def _open(path: Path) -> Any:
-    if path.suffix == ".gz":
-        import gzip
+def _open(path: Path) -> IO[bytes]:
+    compression = _COMPRESSIONS.get(path.suffix.lower())
+    if compression is None:
+        return path.open("rb")
+    import pyarrow as pa
 
-        return gzip.open(path, "rb")
-    if path.suffix == ".zst":
-        import pyarrow as pa
-
-        return pa.CompressedInputStream(pa.OSFile(str(path), "rb"), "zstd")
-    return path.open("rb")
+    return io.BufferedReader(pa.input_stream(str(path), compression=compression))
 
 
 def _json_kind(value: Any) -> str:
