@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -59,7 +58,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     # The dependencies come from here. The .pth of the editable install is not read there: Python
     # reads such files only in its own folders, not in those that a .pth adds.
-    (Path(site.strip()) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    sites = [entry for entry in sys.path if entry.endswith("site-packages")]
+    (Path(site.strip()) / "dependencies.pth").write_text("\n".join(sites) + "\n")
     return folder / "bin"
 
 
