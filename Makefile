@@ -68,7 +68,8 @@ format: setup ## lay out Python and mend what ruff can mend
 	@$(BIN)/ruff check --quiet --fix .
 
 ui: setup ## open Dagster on the example project
-	@$(BIN)/toolscore ui
+	@test -d toolscore-demo || $(BIN)/toolscore demo --quiet
+	@$(BIN)/toolscore ui --project toolscore-demo
 
 bench: setup oracle ## measure against the targets, with the reference library beside
 	@$(BIN)/python -m bench
@@ -82,6 +83,6 @@ lock: ## renew the locks in requirements/
 	@for name in duckdb2 oracle pip; do $(COMPILE) -o requirements/$$name.txt requirements/$$name.in; done
 
 clean: ## remove what was built, the environments too
-	@rm -rf .venv $(ORACLE) $(DUCKDB2) $(LOCKER) build dist .toolscore .dagster *.egg-info
+	@rm -rf .venv $(ORACLE) $(DUCKDB2) $(LOCKER) build dist toolscore-demo .toolscore .dagster
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
