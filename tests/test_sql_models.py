@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from toolscore_pipeline.errors import nearest
-from toolscore_pipeline.plan import Column, Model, Plan, load_plan
-from toolscore_pipeline.runner import Engine, create_table
+from toolscore_pipeline.plan import LAYERS, Model, Plan, load_plan
+from toolscore_pipeline.runner import create_schemas, create_table, prepare_connection
 
 FOLDER = Path(__file__).parent / "sql"
 RELATIVE_TOLERANCE = 1e-12
@@ -57,16 +57,16 @@ CASES = list(test_cases())
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
-    """An engine's connection in which every relation is an empty table."""
-    with Engine(threads=1) as engine:
-        for model in engine.plan:
-            engine.connection.execute(create_table(model))
-        for name, columns in staged_tables(engine.plan).items():
-            fields = ", ".join(f"{column.name} {column.type}" for column in columns)
-            engine.connection.execute(f"create schema if not exists {name.split('.')[0]}")
-            engine.connection.execute(f"create table if not exists {name} ({fields})")
-        engine.connection.execute("truncate settings.grader")
-        yield engine.connection
+    """A connection like the engine's, in which every relation, views too, is an empty table."""
+    with duckdb.connect(":memory:") as connection:
+        prepare_connection(connection)
+        create_schemas(connection, [*LAYERS, "staged"])
+        plan = load_plan()
+        for model in plan:
+            connection.execute(create_table(model))
+        for name, fields in source_tables(plan).items():
+            connection.execute(f"create table {name} ({fields})")
+        yield connection
 
 
 @pytest.fixture
@@ -77,13 +77,15 @@ def empty(database: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnec
     database.execute("rollback")
 
 
-def staged_tables(plan: Plan) -> dict[str, tuple[Column, ...]]:
-    """The relations no file makes, with the columns of the model that takes them in as they are."""
-    found: dict[str, tuple[Column, ...]] = {}
+def source_tables(plan: Plan) -> dict[str, str]:
+    """The columns of the relations that no file makes, as text: the pairs to grade, and what Python
+    stages, which has the columns of the model that takes it in."""
+    found = {"work.pairs": "pair_id bigint, run_id varchar, judgment_id varchar"}
     for model in plan:
         for name in model.depends_on:
             if name.startswith("staged."):
-                found.setdefault(name, model.columns)
+                fields = ", ".join(f"{column.name} {column.type}" for column in model.columns)
+                found.setdefault(name, fields)
     return found
 
 
