@@ -35,7 +35,7 @@ Status = Literal["completed", "limit_reached", "budget_stopped", "error"]
 HIDDEN_TOKENS = 1024
 """Tokens a provider may add to a request by itself (its own instructions for using tools)."""
 
-ITEM_TOKENS = 16
+ITEM_TOKENS = 64
 """Tokens a provider may add around each message or result."""
 
 MAX_WAIT_SECONDS = 60.0

@@ -52,6 +52,7 @@ INHERITED = (
 )  # fmt: skip
 """Variables a stdio server inherits; anything else it needs must be given as ``env``."""
 
+_CLOSED_MESSAGE = "Connection closed"
 _CLOSE_SECONDS = 8.0
 _EXTRA_SECONDS = 10.0
 _ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)')
@@ -363,7 +364,9 @@ class MCPClient:
         except MCPError as error:
             if error.code == types.REQUEST_TIMEOUT:
                 raise TimeoutError from None
-            if error.code == types.CONNECTION_CLOSED or not self.is_alive:
+            # The code of a closed connection is also one that servers use for errors of their own.
+            is_closed = error.code == types.CONNECTION_CLOSED and error.message == _CLOSED_MESSAGE
+            if is_closed or not self.is_alive:
                 raise MCPServerError(self._describe(f"went away during {name}")) from None
             message = self._scrubber.text(error.message)
             return ToolResult(None, is_error=True, error=message)

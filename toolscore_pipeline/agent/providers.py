@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -207,7 +207,7 @@ class OpenAIResponsesProvider:
             response = _without_retries(self.client, timeout).responses.create(**request)
         except Exception as error:
             raise provider_error(error) from None
-        return self._turn(response)
+        return _read(self._turn, response)
 
     def _turn(self, response: Any) -> Turn:
         status = getattr(response, "status", None)
@@ -314,7 +314,7 @@ class AnthropicMessagesProvider:
             message = _without_retries(self.client, timeout).messages.create(**request)
         except Exception as error:
             raise provider_error(error) from None
-        return self._turn(message)
+        return _read(self._turn, message)
 
     def _turn(self, message: Any) -> Turn:
         texts = [block.text for block in message.content if block.type == "text"]
@@ -490,6 +490,20 @@ def _retry_after(error: Exception) -> float | None:
 def _first_line(error: Exception) -> str:
     text = str(error).strip()
     return text.splitlines()[0] if text else "no details"
+
+
+def _read(turn: Callable[[Any], Turn], answer: Any) -> Turn:
+    """An answer as a turn.
+
+    Raises:
+        ProviderError: when it has another shape than the provider's answers.
+    """
+    try:
+        return turn(answer)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ProviderError(
+            f"the answer has an unexpected shape ({type(error).__name__})", may_be_billed=True
+        ) from None
 
 
 def _without_retries(client: Any, timeout: float) -> Any:
