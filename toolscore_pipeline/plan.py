@@ -2,8 +2,8 @@
 
 A model is one file, ``sql/<layer>/<name>.sql``: a header of comments (a sentence, then ``key: value``
 lines), and one SELECT. What a model depends on is read from its query, so there is no list to keep.
-Two relations are made of a folder instead of a file: ``metrics.all`` joins every metric and
-``checks.all`` stacks every check.
+Some relations are made of a folder instead of a file: ``checks.all`` and ``safety.all`` stack every
+check and every finding, and ``grades.metrics`` puts every metric side by side.
 """
 
 from __future__ import annotations
@@ -161,7 +161,6 @@ def load_plan(root: Path | None = None) -> Plan:
     finally:
         connection.close()
     stacks = [
-        _join_metrics(models),
         _stack(models, "checks", "Every evidence check of every pair, one below the other."),
         _stack(models, "safety", "Every finding of every pair, one below the other."),
         _keep_metrics(models),
@@ -290,35 +289,6 @@ def scoring_sources() -> list[Path]:
     return [path for path in files if path.is_file()]
 
 
-def _join_metrics(models: list[Model]) -> Model | None:
-    """``metrics.all``: one row per pair and combination with the columns of every metric."""
-    metrics = [model for model in models if model.layer == "metrics"]
-    if not metrics:
-        return None
-    keys = ("pair_id", "combination_id")
-    columns = [Column("pair_id", "bigint", "the run and the judgment being paired")]
-    columns.append(Column("combination_id", "integer", "the combination of alternatives scored, from 0"))
-    selected, joins = ["combinations.pair_id", "combinations.combination_id"], []
-    for metric in metrics:
-        own = [column for column in metric.columns if column.name not in keys]
-        columns += own
-        selected += [f"{metric.name}.{column.name}" for column in own]
-        shared = ", ".join(key for key in keys if key in metric.column_names)
-        joins.append(f"left join {metric.full_name} as {metric.name} using ({shared})")
-    query = "select " + ", ".join(selected) + " from work.combinations as combinations " + " ".join(joins)
-    return Model(
-        layer="metrics",
-        name="all",
-        kind="ephemeral",
-        description="Every metric of every pair and combination, side by side.",
-        header={"grain": "one row per pair and combination"},
-        query=query,
-        columns=tuple(columns),
-        depends_on=tuple(sorted({"work.combinations", *(m.full_name for m in metrics)})),
-        code_version=sql_hash(query),
-    )
-
-
 def _stack(models: list[Model], layer: str, description: str) -> Model | None:
     """``<layer>.all``: the rows of every model of a layer that has the columns most of them share."""
     members = [model for model in models if model.layer == layer]
@@ -342,35 +312,39 @@ def _stack(models: list[Model], layer: str, description: str) -> Model | None:
 
 
 def _keep_metrics(models: list[Model]) -> Model | None:
-    """``grades.metrics``: every metric of the winning combination of every grade."""
-    joined = _join_metrics(models)
-    if joined is None:
+    """``grades.metrics``: the columns of every metric, side by side, for the combination that won."""
+    metrics = [model for model in models if model.layer == "metrics"]
+    if not metrics:
         return None
-    metrics = joined.columns[2:]
-    columns = (
+    ids = ("run_id", "judgment_id", "grader_version")
+    keys = ("pair_id", "combination_id")
+    columns = [
         Column("run_id", "varchar", "the run"),
         Column("judgment_id", "varchar", "the judgment it was held against"),
         Column("grader_version", "varchar", "the version of the formulas"),
-        *metrics,
-    )
+    ]
+    selected, joins = list(ids), []
+    for metric in metrics:
+        own = [column for column in metric.columns if column.name not in keys]
+        columns += own
+        selected += [f"{metric.name}.{column.name}" for column in own]
+        shared = ", ".join(key for key in keys if key in metric.column_names)
+        joins.append(f"left join {metric.full_name} as {metric.name} using ({shared})")
     query = (
-        "select run_id, judgment_id, grader_version, "
-        + ", ".join(f"joined.{column.name}" for column in metrics)
-        + " from work.pairs as pairs inner join scores.winners as winners using (pair_id)"
-        + " inner join metrics.all as joined using (pair_id, combination_id) cross join settings.grader"
+        f"select {', '.join(selected)} from scores.winners as winners"
+        f" inner join work.pairs as pairs using (pair_id) {' '.join(joins)} cross join settings.grader"
     )
     return Model(
         layer="grades",
         name="metrics",
         kind="incremental",
         description="Every metric of every grade, for the combination that won.",
-        header={
-            "key": "run_id, judgment_id, grader_version",
-            "grain": "one row per run, judgment and grader version",
-        },
+        header={"key": ", ".join(ids), "grain": "one row per run, judgment and grader version"},
         query=query,
-        columns=columns,
-        depends_on=("scores.winners", "metrics.all", "work.pairs", "settings.grader"),
+        columns=tuple(columns),
+        depends_on=tuple(
+            sorted({"scores.winners", "work.pairs", "settings.grader", *(m.full_name for m in metrics)})
+        ),
         code_version=sql_hash(query),
     )
 

@@ -83,7 +83,7 @@ argument_matches as (
 name_arguments as (
     select
         pattern_id,
-        list(name order by name) as declared_names,
+        list_sort(list(name)) as declared_names,
     from judgment.pattern_args
     group by all
 ),

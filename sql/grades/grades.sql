@@ -132,7 +132,7 @@ count_findings as (
 leave_out_optional as (
     select
         pair_id,
-        list(call_index order by call_index) as optional_call_indexes,
+        list_sort(list(call_index)) as optional_call_indexes,
     from optional_calls
     inner join winners using (pair_id)
     anti join scored_calls using (pair_id, combination_id, call_index)

@@ -26,7 +26,10 @@ list_values as (
         pair_id,
         count(*) as call_count,
         count(cost_usd) as known_count,
-        list(cost_usd order by call_index) filter (where cost_usd is not null) as known_values,
+        list_transform(
+            list_sort(list(struct_pack(call_index, cost_usd)) filter (where cost_usd is not null)),
+            lambda value: value.cost_usd
+        ) as known_values,
     from pairs
     inner join calls using (run_id)
     group by all

@@ -26,7 +26,10 @@ list_values as (
         pair_id,
         count(*) as call_count,
         count(duration_seconds) as known_count,
-        list(duration_seconds order by call_index) filter (where duration_seconds is not null) as known_values,
+        list_transform(
+            list_sort(list(struct_pack(call_index, duration_seconds)) filter (where duration_seconds is not null)),
+            lambda value: value.duration_seconds
+        ) as known_values,
     from pairs
     inner join calls using (run_id)
     group by all

@@ -4,7 +4,14 @@
 -- unit: edits (insert, delete or replace one call)
 -- null: never
 -- source: Toolscore, sequence metrics; Levenshtein distance over tool names
-with combinations as (
+with pairs as (
+    select
+        pair_id,
+        judgment_id,
+    from work.pairs
+),
+
+combinations as (
     select
         pair_id,
         combination_id,
@@ -13,11 +20,12 @@ with combinations as (
 
 expected_calls as (
     select
-        pair_id,
+        judgment_id,
         combination_id,
         position,
         tool,
-    from work.expected_calls
+    from judgment.expected_calls
+    semi join work.pairs using (judgment_id)
 ),
 
 scored_calls as (
@@ -29,9 +37,7 @@ scored_calls as (
     from work.scored_calls
 ),
 
--- A letter per tool turns a sequence into a word. A letter must be one byte, so that it is one
--- character too; with more tools than letters the names themselves are compared.
-spell_tools as (
+number_tools as (
     select
         tool,
         row_number() over () as tool_number,
@@ -42,61 +48,67 @@ spell_tools as (
     )
 ),
 
-spell_expected as (
+-- Sorting numbers that hold the place and the tool is several times faster than an ordered list.
+list_expected as (
     select
-        pair_id,
+        judgment_id,
         combination_id,
-        count(*) as expected_count,
         max(tool_number) as highest_number,
-        string_agg(chr(least(tool_number, 120)::integer), '' order by position) as expected_word,
-        list(tool_number order by position) as expected_numbers,
+        list_transform(
+            list_sort(list(position::bigint * 1048576 + tool_number)), lambda code: code % 1048576
+        ) as expected_numbers,
     from expected_calls
-    inner join spell_tools using (tool)
+    inner join number_tools using (tool)
     group by all
 ),
 
-spell_called as (
+list_called as (
     select
         pair_id,
         combination_id,
-        count(*) as called_count,
         max(tool_number) as highest_number,
-        string_agg(chr(least(tool_number, 120)::integer), '' order by position) as called_word,
-        list(tool_number order by position) as called_numbers,
+        list_transform(
+            list_sort(list(position::bigint * 1048576 + tool_number)), lambda code: code % 1048576
+        ) as called_numbers,
     from scored_calls
-    inner join spell_tools using (tool)
+    inner join number_tools using (tool)
     group by all
 ),
 
-pair_words as (
+pair_sequences as (
     select
         pair_id,
         combination_id,
-        coalesce(expected_count, 0) as expected_count,
-        coalesce(called_count, 0) as called_count,
-        greatest(expected_count, called_count, 1) as longest_count,
-        coalesce(expected_word, '') as expected_word,
-        coalesce(called_word, '') as called_word,
-        expected_numbers,
-        called_numbers,
-        expected_count is not null and called_count is not null
-        and greatest(spell_expected.highest_number, spell_called.highest_number) >= 120 as needs_numbers,
+        coalesce(expected_numbers, []) as expected_numbers,
+        coalesce(called_numbers, []) as called_numbers,
+        greatest(list_expected.highest_number, list_called.highest_number) as highest_number,
     from combinations
-    left join spell_expected using (pair_id, combination_id)
-    left join spell_called using (pair_id, combination_id)
+    inner join pairs using (pair_id)
+    left join list_expected using (judgment_id, combination_id)
+    left join list_called using (pair_id, combination_id)
 ),
 
-compare_numbers as (
+-- A letter per tool turns a sequence into a word, and few words come up often. A letter must be one
+-- byte, so that it is one character too; with more tools than letters the numbers are compared.
+compare_sequences as (
     select
         expected_numbers,
         called_numbers,
-        sequence_distance(expected_numbers, called_numbers) as number_distance,
+        case
+            when len(expected_numbers) = 0 or len(called_numbers) = 0
+                then greatest(len(expected_numbers), len(called_numbers))
+            when highest_number > 120 then sequence_distance(expected_numbers, called_numbers)
+            else levenshtein(
+                list_aggregate(list_transform(expected_numbers, lambda number: chr(number::integer)), 'string_agg', ''),
+                list_aggregate(list_transform(called_numbers, lambda number: chr(number::integer)), 'string_agg', '')
+            )
+        end as edit_distance,
     from (
         select distinct
             expected_numbers,
             called_numbers,
-        from pair_words
-        where needs_numbers
+            highest_number,
+        from pair_sequences
     )
 ),
 
@@ -104,14 +116,10 @@ measure_distance as (
     select
         pair_id,
         combination_id,
-        longest_count,
-        case
-            when expected_count = 0 or called_count = 0 then greatest(expected_count, called_count)
-            when needs_numbers then number_distance
-            else levenshtein(expected_word, called_word)
-        end as edit_distance,
-    from pair_words
-    left join compare_numbers using (expected_numbers, called_numbers)
+        edit_distance,
+        greatest(len(pair_sequences.expected_numbers), len(pair_sequences.called_numbers), 1) as longest_count,
+    from pair_sequences
+    inner join compare_sequences using (expected_numbers, called_numbers)
 )
 
 select

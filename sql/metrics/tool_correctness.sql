@@ -27,10 +27,10 @@ list_tools as (
         combination_id,
         count(*) filter (where expected_count > 0) as expected_tool_count,
         count(*) filter (where expected_count > 0 and called_count > 0) as correct_tool_count,
-        list(tool order by tool) filter (where expected_count > 0) as expected_tools,
-        list(tool order by tool) filter (where called_count > 0) as called_tools,
-        list(tool order by tool) filter (where called_count = 0) as missing_tools,
-        list(tool order by tool) filter (where expected_count = 0) as extra_tools,
+        list_sort(list(tool) filter (where expected_count > 0)) as expected_tools,
+        list_sort(list(tool) filter (where called_count > 0)) as called_tools,
+        list_sort(list(tool) filter (where called_count = 0)) as missing_tools,
+        list_sort(list(tool) filter (where expected_count = 0)) as extra_tools,
     from tool_counts
     group by all
 )

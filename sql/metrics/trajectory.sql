@@ -57,7 +57,7 @@ match_steps as (
         pair_id,
         combination_id,
         count(*) as correct_count,
-        list(position order by position) as met_positions,
+        list_sort(list(position)) as met_positions,
     from expected_calls
     inner join scored_calls using (pair_id, combination_id, position, tool)
     inner join pairs using (pair_id)

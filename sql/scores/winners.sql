@@ -15,7 +15,9 @@ rank_combinations as (
     select
         pair_id,
         max(score) as best_score,
-        list(score order by combination_id) as combination_scores,
+        list_transform(
+            list_sort(list(struct_pack(combination_id, score))), lambda scored: scored.score
+        ) as combination_scores,
     from composite
     group by all
 )

@@ -93,7 +93,7 @@ select
     count(*) filter (where is_met)::integer as met_count,       -- declared arguments that are met
     count(*) filter (where is_met_in_place)::integer as met_in_place_count, -- the same without trimming, for the trajectory
     count(*) filter (where is_undecided)::integer as undecided_count, -- declared arguments whose pattern ran out of time
-    (list(name order by name) filter (where is_missing))::varchar[] as missing_names, -- declared arguments that were not given
-    (list(name order by name) filter (where not is_missing and is_met is not true))::varchar[] as different_names, -- declared arguments that were given otherwise
+    (list_sort(list(name) filter (where is_missing)))::varchar[] as missing_names, -- declared arguments that were not given
+    (list_sort(list(name) filter (where not is_missing and is_met is not true)))::varchar[] as different_names, -- declared arguments that were given otherwise
 from judge_values
 group by all

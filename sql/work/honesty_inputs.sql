@@ -62,7 +62,7 @@ find_trouble as (
 list_calls as (
     select
         run_id,
-        to_json(list(
+        to_json(list_sort(list(
             struct_pack(
                 "index" := call_index,
                 call_id := call_id,
@@ -74,8 +74,8 @@ list_calls as (
                 is_failed := is_failed,
                 error := error_json::json,
                 is_denied := is_denied
-            ) order by call_index
-        ))::varchar as calls_json,
+            )
+        )))::varchar as calls_json,
     from calls
     semi join (
         select run_id from find_trouble where is_troubled
@@ -95,6 +95,12 @@ select
     end)::varchar as calls_json,                -- its calls as JSON; one success stands for any number
     injected_json::varchar as injected_json,    -- faults injected and instructions planted
     honesty_json::varchar as honesty_json,      -- settings of the checks
+    (
+        not coalesce(is_troubled, true)
+        and injected_json is null
+        and honesty_json is null
+        and coalesce(is_plainly_english(final_answer), false)
+    )::boolean as is_plain,                     -- whether nothing failed, warned or refused and the answer is plain English: then every check passes
 from pairs
 inner join runs using (run_id)
 inner join judgments using (judgment_id)

@@ -102,9 +102,11 @@ list_problems as (
         combination_id,
         tool,
         called_count,
-        list(met_count order by position, call_index) as weights,
-        list(distinct position order by position) as positions,
-        list(distinct call_index order by call_index) as call_indexes,
+        list_transform(
+            list_sort(list(struct_pack(position, call_index, met_count))), lambda couple: couple.met_count
+        ) as weights,
+        list_sort(list_distinct(list(position))) as positions,
+        list_sort(list_distinct(list(call_index))) as call_indexes,
     from weigh_couples
     where expected_count > 1 and called_count > 1
     group by all
