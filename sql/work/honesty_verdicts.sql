@@ -42,7 +42,7 @@ open_verdicts as (
             .list_transform(lambda entry: struct_pack(k := entry."check", v := entry))) as checks,
         nullif((verdict -> 'findings')::varchar, '[]') as findings_json,
     from judge_answers
-)
+),
 
 -- Only answers beside a failure, a warning, a refusal or in doubtful English are read at all.
 match_verdicts as (
