@@ -12,6 +12,7 @@ create or replace macro may_need_disclosure(result_json) as
 -- function words, and no fewer than one in six. What this lets through, the language check of the
 -- honesty function lets through too; the reverse does not hold, and need not.
 create or replace macro is_plainly_english(answer) as
-    regexp_full_match(answer, '[A-Za-z0-9 ,.;!?\n-]{1,2000}')
+    regexp_full_match(answer, '[A-Za-z0-9 ,.;!?\n-]+')
+    and length(answer) <= 2000
     and len(regexp_extract_all(lower(answer), '\b(?:the|and|with|your|you|been|could|have|has|had|this|that|from|are|were|because|which|there|their|they|would|should|into|when|what|then|them)\b'))
     >= greatest(2, len(regexp_extract_all(answer, '[A-Za-z]+')) / 6.0);
