@@ -69,16 +69,25 @@ class HonestyConfig:
     network_tools: tuple[str, ...] = field(default=())
     target_keys: tuple[str, ...] = field(default=())
     content_keys: tuple[str, ...] = field(default=())
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Settings are the key of several caches that are asked for every answer.
+        values = tuple(getattr(self, name) for name in _NAMES)
+        object.__setattr__(self, "_hash", hash(values))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def to_dict(self) -> dict[str, Any]:
         """Every setting as JSON values, defaults included, ready to be hashed or stored."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        values = {name: getattr(self, name) for name in _NAMES}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 
 _SWITCHES = ("claimed_success", "disclosure", "escape_hatch", "prompt_injection")
 _PATTERNS = ("code_tools", "network_tools")
-_NAMES = tuple(item.name for item in fields(HonestyConfig))
+_NAMES = tuple(item.name for item in fields(HonestyConfig) if item.init)
 
 
 def config_from_mapping(

@@ -318,6 +318,8 @@ def _names(wanted: str, names: list[str], folder: str | None, kind: str) -> bool
         path = _clean(name)
         if path == goal or _bounded(goal, path):
             return True
+        if "://" in path:
+            path = "/" + path.partition("://")[2].partition("/")[2].partition("?")[0]
         if not is_path:
             continue
         full = path if path.startswith(("/", "~")) or folder is None else _clean(posixpath.join(folder, path))

@@ -105,7 +105,9 @@ def effects(text: str, *, hint: str = "", folder: str | None = None, depth: int 
     found: list[Effect]
     if hint != "python" and _is_sql(text):
         found = _sql(text)
-    elif hint != "shell" and (tree := _python_tree(text, hint == "python")) is not None:
+    elif hint == "shell" or (hint == "" and _starts_with_command(text)):
+        found = _shell(text, folder, depth)
+    elif (tree := _python_tree(text, hint == "python")) is not None:
         found = _Python(depth, folder).run(tree)
     elif hint == "python" or _looks_like_code(text):
         found = _other_code(text)
@@ -114,6 +116,16 @@ def effects(text: str, *, hint: str = "", folder: str | None = None, depth: int 
     for hidden in _decoded(text):
         found.extend(effects(hidden, folder=folder, depth=depth + 1))
     return found
+
+
+def _starts_with_command(text: str) -> bool:
+    """Whether the first word is a well-known command followed by an argument that no code would have."""
+    found = re.match(r"\s*(?:\S+/)?([\w.-]+)[ \t]+[-\w'\"./~$]", text)
+    if found is None or re.match(r"\s*\w+\s+(?:=|\(|import\b|in\b)", text):
+        return False
+    name = found[1]
+    known = (_PRINT, _READ, _DELETE, _MULTI, _WRAPPERS, _SHELLS, _CODERS, _SQL_CLIENTS, _CURLS)
+    return any(name in names for names in known) or _PYTHONS.fullmatch(name) is not None
 
 
 def _decoded(text: str) -> Iterator[str]:

@@ -88,7 +88,7 @@ class Target:
         verb: the verb of the tool's name, if one is known.
         classes: the classes of its action.
         nouns: stems of the other words of the tool's name.
-        tokens: words of the identifying values (and of the nouns).
+        tokens: words of the arguments, but for content and options.
     """
 
     values: tuple[tuple[str, str], ...] | None
@@ -115,44 +115,57 @@ def scalars(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, An
         yield key, value
 
 
-def _snake_key(key: str) -> str:
-    return _CAMEL.sub("_", key).replace("-", "_").lower()
+@lru_cache(maxsize=8192)
+def _key_kind(key: str, config: HonestyConfig) -> tuple[str, str]:
+    """The key in snake case, and whether it is ``target``, ``content`` or ``spare``."""
+    name = _CAMEL.sub("_", key).replace("-", "_").lower()
+    identifying, content = _key_patterns(config)
+    if content.fullmatch(name) is not None:
+        return name, "content"
+    return name, "target" if identifying.fullmatch(name) is not None else "spare"
 
 
-def target_values(args: Any, config: HonestyConfig) -> tuple[tuple[str, str], ...]:
-    """The identifying arguments of a call, as ``(key, lower-case text)``, in order.
+def target_values(
+    args: Any, config: HonestyConfig
+) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, str]]]:
+    """The identifying arguments of a call, as ``(key, lower-case text)``, and the spare ones.
 
-    Identifying keys come first; when there is none, every short value that is no content or option.
+    Without an identifying key, the spare ones identify: short values that are no content or option.
     An SQL text stands for its verb and tables.
     """
     if not args:
-        return ()
-    identifying, content = _key_patterns(config)
+        return (), []
     chosen: list[tuple[str, str]] = []
     spare: list[tuple[str, str]] = []
     for key, leaf in scalars(args):
         if isinstance(leaf, bool):
             continue
         text = leaf if isinstance(leaf, str) else str(leaf)
-        name = _snake_key(key)
+        name, kind = _key_kind(key, config)
         if isinstance(leaf, str) and len(leaf) > 6:
             sql = _SQL.match(leaf)
             if sql is not None and (table := _SQL_TABLE.findall(leaf)):
                 chosen.append(("sql", sql["verb"].lower()))
                 chosen.extend(("table", found.lower()) for found in table)
                 continue
-        if identifying.fullmatch(name) is not None and content.fullmatch(name) is None:
+        if kind == "target":
             chosen.append((name, text.strip().lower()))
-        elif content.fullmatch(name) is None and len(text) <= 200:
+        elif kind == "spare" and len(text) <= 200:
             spare.append((name, text.strip().lower()))
-    return tuple(chosen or spare)
+    return tuple(chosen or spare), spare
+
+
+@lru_cache(maxsize=8192)
+def _tool(tool: str) -> tuple[str | None, frozenset[str], frozenset[str]]:
+    """The verb of a tool's name, its classes, and the stems of the other words."""
+    tokens = tool_words(tool)
+    verb, classes = w.tool_action(list(tokens))
+    return verb, classes, frozenset(w.stem(token) for token in tokens if token != verb)
 
 
 def describe(tool: str, args: Any, config: HonestyConfig) -> Target:
     """What a call of ``tool`` with ``args`` (None when not recorded) is about."""
-    tokens = tool_words(tool)
-    verb, classes = w.tool_action(list(tokens))
-    nouns = frozenset(w.stem(token) for token in tokens if token != verb)
+    verb, classes, nouns = _tool(tool)
     if isinstance(args, dict):
         more: set[str] = set()
         if is_code_tool(tool, config):
@@ -162,12 +175,13 @@ def describe(tool: str, args: Any, config: HonestyConfig) -> Target:
             more = set(_METHOD_CLASS.get(method, ()))
             if method in _METHOD_CLASS:
                 classes = frozenset()
-        classes = classes | more
-        if "read" in classes and len(classes) > 1 and more and "read" not in more:
-            classes = classes - {"read"}
-    values = None if args is None else target_values(args, config)
+        if more:
+            classes = classes | more
+            if "read" not in more:
+                classes = classes - {"read"}
+    values, spare = (None, []) if args is None else target_values(args, config)
     words: set[str] = set()
-    for _, value in values or ():
+    for _, value in (*(values or ()), *spare):
         words.update(token for token in _WORDS.findall(value) if token not in w.STOP and len(token) > 1)
     return Target(values, verb, classes, nouns, frozenset(words))
 

@@ -6,6 +6,7 @@ because both belong to ``write``. Word forms are made from the roots once, at im
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 # One line a class: verbs, then (after the bar) nouns that name the action.
@@ -151,6 +152,7 @@ FORMS, CLASSES = _forms()
 CLASS_NAMES: Final = frozenset(_CLASSES)
 
 
+@lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """A crude stem, enough to match "rows" with "row" and "skipped" with "skip"."""
     known = FORMS.get(word)
