@@ -162,9 +162,9 @@ def _kinds() -> _Kinds:
     literals = tuple(dict.fromkeys(literal for form in forms for literal in form.literals))
     ignorable = _ranges(data["ignorable"])
     lookalike = _ranges(data["lookalike"])
-    space = _ranges(data["space"])
+    punctuation = _ranges(data["punctuation"])
     folds = {code: "" for pair in ignorable for code in _span(pair)}
-    for code in (code for pair in lookalike + space for code in _span(pair)):
+    for code in (code for pair in lookalike + punctuation for code in _span(pair)):
         folds[code] = unicodedata.normalize("NFKC", chr(code))
     one = [pair for pair in lookalike if all(len(folds[code]) == 1 for code in _span(pair))]
     many = [pair for pair in lookalike if pair not in one]
@@ -177,7 +177,9 @@ def _kinds() -> _Kinds:
             "|".join(f"{word}|{word.upper()}|{word.title()}" for word in data["placeholder_words"])
         ),
         encoded=re.compile(_base64_pattern(data["encoded_literals"])),
-        odd=re.compile(f"[{_class(ignorable)}]+|[{_class(one)}{_class(space)}]+|[{_class(many)}]"),
+        odd=re.compile(
+            f"[{_class(ignorable)}]+|[{_class(one)}{_class(punctuation)}]+|[{_class(many)}]"
+        ),
         folds=folds,
         ignorable_ranges=tuple(ignorable),
         lookalike_ranges=tuple(lookalike),
@@ -327,7 +329,7 @@ def _is_placeholder(tail: str, kinds: _Kinds) -> bool:
 
 # Text that stands where a private key's body would.
 _PEM_PLACEHOLDER = re.compile(
-    r"(?:\s|\\[nr]){0,8}(?:\.{3}|…|\*{3}|[xX]{4}"
+    r"(?:\s|\\{1,8}[nr]){0,8}(?:\.{3}|…|\*{3}|[xX]{4}"
     r"|[<\[{]{0,2}(?i:your|redacted|insert|placeholder|key here|example))"
 )
 
@@ -659,7 +661,7 @@ def _replace(text: str, spans: list[_Span]) -> str:
 
 
 _PEM_END = re.compile(r"-----END[^-\r\n]{0,60}-----")
-_PEM_BODY = re.compile(r"(?:[A-Za-z0-9+/=\s]|\\[nr]|%[0-9A-Fa-f]{2})*+")
+_PEM_BODY = re.compile(r"(?:[A-Za-z0-9+/=\s]|\\{1,8}[nr]|%[0-9A-Fa-f]{2})*+")
 
 
 def _pem_end(text: str, start: int, ends: list[int]) -> int:
