@@ -12,6 +12,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from toolscore_pipeline.errors import ToolscoreError, nearest
 
@@ -67,9 +68,10 @@ def _run(arguments: list[str]) -> int:
 
 
 def _call(wanted: list[str], arguments: list[str]) -> int:
-    import click
     import typer
 
+    # Older Typers raise Click's own errors, newer ones those of a copy inside: this is either's base.
+    bad_usage: Any = typer.BadParameter.__mro__[2]
     app = typer.Typer(
         name="toolscore",
         help="Grade recorded agent runs, compare variants and prove both.",
@@ -89,12 +91,12 @@ def _call(wanted: list[str], arguments: list[str]) -> int:
         result = typer.main.get_command(app).main(
             args=arguments, prog_name="toolscore", standalone_mode=False
         )
-    except click.exceptions.Exit as stop:
+    except typer.Exit as stop:
         return stop.exit_code
-    except click.exceptions.Abort:
+    except typer.Abort:
         print("interrupted", file=sys.stderr)
         return 130
-    except click.ClickException as error:
+    except bad_usage as error:
         print(f"error: {error.format_message()}", file=sys.stderr)
         return EXIT_USAGE
     return result if isinstance(result, int) else 0
