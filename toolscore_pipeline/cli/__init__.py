@@ -70,7 +70,7 @@ def _run(arguments: list[str]) -> int:
 def _call(wanted: list[str], arguments: list[str]) -> int:
     import typer
 
-    # Older Typers raise Click's own errors, newer ones those of a copy inside: this is either's base.
+    # Older Typers raise Click's own errors, newer ones those of a copy: this is the base of either.
     bad_usage: Any = typer.BadParameter.__mro__[2]
     app = typer.Typer(
         name="toolscore",
