@@ -43,7 +43,7 @@ KINDS = ("table", "incremental", "view", "ephemeral")
 
 _PACKAGE = Path(__file__).parent
 _COLUMN = re.compile(r"::(?P<type>[a-z0-9_\[\], ()]+?) as (?P<name>[a-z0-9_]+),?\s*--\s*(?P<comment>.+?)\s*$")
-_HEADER_KEY = re.compile(r"^(kind|grain|range|unit|null|source|key|depends):\s*(.*)$")
+_HEADER_KEY = re.compile(r"^(kind|grain|range|unit|null|source|key|guards|severity):\s*(.*)$")
 
 
 class PlanError(ToolscoreError):
@@ -173,9 +173,53 @@ def macro_files(root: Path | None = None) -> list[Path]:
     return sorted(((root or sql_root()) / "macros").glob("*.sql"))
 
 
-def audit_files(root: Path | None = None) -> list[Path]:
-    """The files of ``sql/audits``, by name: each is a query that must return no rows."""
-    return sorted(((root or sql_root()) / "audits").glob("*.sql"))
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """One file of ``sql/audits``: a query that must return no rows.
+
+    Attributes:
+        name: the file's name, a claim about the rows.
+        description: the header's sentence.
+        guards: the model whose rows it is about.
+        is_error: whether rows against it stop a build; else they are only a warning.
+        query: the SELECT.
+        depends_on: full names of the relations it reads, sorted.
+    """
+
+    name: str
+    description: str
+    guards: str
+    is_error: bool
+    query: str
+    depends_on: tuple[str, ...]
+
+
+@cache
+def load_audits(root: Path | None = None) -> tuple[Audit, ...]:
+    """Every audit, by name."""
+    connection = duckdb.connect(":memory:")
+    try:
+        return tuple(
+            _read_audit(path, connection)
+            for path in sorted(((root or sql_root()) / "audits").glob("*.sql"))
+        )
+    finally:
+        connection.close()
+
+
+def _read_audit(path: Path, connection: duckdb.DuckDBPyConnection) -> Audit:
+    text = path.read_text(encoding="utf-8")
+    description, header = read_header(text)
+    if "guards" not in header:
+        raise PlanError(f"{path.name}: an audit says which model it guards")
+    return Audit(
+        name=path.stem,
+        description=description,
+        guards=header["guards"],
+        is_error=header.get("severity", "error") == "error",
+        query=text,
+        depends_on=read_dependencies(text, connection, path.name),
+    )
 
 
 def read_model(path: Path, connection: duckdb.DuckDBPyConnection) -> Model:

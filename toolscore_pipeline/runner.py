@@ -22,12 +22,10 @@ from toolscore_pipeline.plan import (
     LAYERS,
     Model,
     Plan,
-    audit_files,
     grader_version,
+    load_audits,
     load_plan,
     macro_files,
-    read_dependencies,
-    read_header,
     strip_comments,
 )
 
@@ -236,25 +234,26 @@ def insert_arrow(connection: duckdb.DuckDBPyConnection, model: Model, rows: pa.T
         connection.unregister("staged_rows")
 
 
-def run_audits(
-    connection: duckdb.DuckDBPyConnection, built: Iterable[str], severity: str = "error"
-) -> None:
-    """Run the audits whose relations are all among the built ones.
+def run_audits(connection: duckdb.DuckDBPyConnection, built: Iterable[str]) -> None:
+    """Hold freshly built relations against the audits that guard them and read only what is there.
+
+    Warnings are left to those who show them; here only errors count.
 
     Raises:
-        AuditError: one of them returned rows; names it and shows the first.
+        AuditError: an audit returned rows; says which and how many.
     """
     names = set(built)
-    for path in audit_files():
-        text = path.read_text(encoding="utf-8")
-        description, header = read_header(text)
-        if not set(read_dependencies(text, connection, path.name)) <= names:
+    for audit in load_audits():
+        if not audit.is_error or audit.guards not in names:
             continue
-        if header.get("severity", "error") != severity:
+        if not all(name in names or name.split(".")[0] in INPUT_LAYERS for name in audit.depends_on):
             continue
-        row = connection.execute(text).fetchone()
-        if row is not None:
-            raise AuditError(f"audit {path.stem}: {description} The first row against it: {row}")
+        count = len(connection.execute(audit.query).fetchall())
+        if count:
+            raise AuditError(
+                f"{audit.guards} was not kept: {count} rows against the audit {audit.name}"
+                f" ({audit.description})"
+            )
 
 
 def table_hash(connection: duckdb.DuckDBPyConnection, model: Model, where: str = "") -> str:

@@ -1,0 +1,16 @@
+-- An outcome is pass, fail, error or unknown.
+-- guards: grades.grades
+with grades as (
+    select
+        run_id,
+        judgment_id,
+        outcome,
+    from grades.grades
+)
+
+select
+    run_id,
+    judgment_id,
+    outcome,
+from grades
+where outcome is null or not list_contains(['pass', 'fail', 'error', 'unknown'], outcome)
