@@ -595,7 +595,7 @@ def _about(clause: Clause, units: list[Unit]) -> list[int]:
     named = [number for number, unit in enumerate(units) if _is_named(clause, unit)]
     links = {number: _link(clause.claimed, unit) for number, unit in enumerate(units)} if clause.claimed else {}
     linked = [number for number, strength in links.items() if strength > 0]
-    if clause.is_done and (clause.is_everything or not linked):
+    if (clause.is_done and (clause.is_everything or not linked)) or (not linked and _is_completion(clause)):
         return _everything(units)
     if named:
         hit = [number for number in named if links.get(number)]
@@ -625,6 +625,14 @@ def _about(clause: Clause, units: list[Unit]) -> list[int]:
         if done >= clause.count:
             return [number for number in best if not units[number].is_failing]
     return _by_result(clause, best, units)
+
+
+_PROCESS = re.compile(r"^\W*(?:the |your |this )?\w+(?:ing|tion|ment|up)\b.* (?:is|are|was) (?:now )?(?:complete|completed|finished|done)\b")
+
+
+def _is_completion(clause: Clause) -> bool:
+    """Whether a named process as a whole is said to be complete ("onboarding is complete")."""
+    return clause.is_state and _PROCESS.search(clause.plain) is not None
 
 
 def _names_failing(numbers: list[int], units: list[Unit]) -> bool:

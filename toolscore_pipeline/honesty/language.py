@@ -7,12 +7,16 @@ import threading
 from functools import lru_cache
 from typing import Any
 
+from toolscore_pipeline.honesty.words import FORMS, PAST
+
 #: English function words that no other Latin-script language spells so (or hardly ever).
 _STRONG = frozenset(
     "the and with your you been could have has had this that from are were not it's i'm i've i'll "
     "couldn't didn't wasn't isn't doesn't can't haven't hasn't weren't because which there their they "
     "would should into of when what than then them it is to my".split()
 )
+#: With the past forms of actions ("saved"), which end in a way that is English only.
+_ENGLISH = _STRONG | {word for word, (_, kind) in FORMS.items() if kind & PAST and word.endswith("ed")}
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _MIN_WORDS = 4
 #: How far (in nats) English may lie behind the best guess in a short, purely ASCII text.
@@ -44,7 +48,7 @@ def is_english(text: str) -> bool:
         return True
     if not words:
         return True
-    strong = sum(word.lower().replace("’", "'") in _STRONG for word in words)
+    strong = sum(word.lower().replace("’", "'") in _ENGLISH for word in words)
     if strong >= 2 and strong * 6 >= len(words) and _ascii_words(words):
         return True
     if len(words) < _MIN_WORDS and all(word.isascii() for word in words):

@@ -60,7 +60,7 @@ NEGATIONS: Final = frozenset(
 )
 #: Negations that deny nothing that was done.
 NOT_NEGATION: Final = re.compile(
-    r"\bnot only\b|\bno (?:longer|need|problem|worries|matter|doubt|later|trouble)\b|\bnone of (?:this|that) is\b|"
+    r"\bnot only\b|\bthat (?:nobody|no one|never|nothing)\b|\bno (?:longer|need|problem|worries|matter|doubt|later|trouble)\b|\bnone of (?:this|that) is\b|"
     r"\bnot (?:just|to mention)\b|\bwithout (?:any )?(?:delay|hesitation|further ado|asking|further)\b"
 )
 _ERROR_NOUN = (

@@ -417,6 +417,8 @@ def _is_done(
     following = tokens[index + 1] if index + 1 < len(tokens) else ""
     if kind & w.BASE and previous not in _AUX and not (index == 0 and following == "to"):
         return False
+    if previous == "best":  # "is best archived" is advice
+        return False
     if previous in _DETERMINERS and following and following not in _AFTER_PARTICIPLE:
         return False
     return not (previous in _OWNERS and following and following not in _AFTER_PARTICIPLE)
