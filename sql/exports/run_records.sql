@@ -9,7 +9,7 @@ with batch as (
         position,
         run_id,
         repetition_index,
-    from staged.record_batch
+    from staged.numbered_batch
 ),
 
 runs as (
