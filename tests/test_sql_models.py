@@ -15,8 +15,13 @@ import pytest
 import yaml
 
 from toolscore_pipeline.errors import nearest
-from toolscore_pipeline.plan import LAYERS, Model, Plan, load_plan
-from toolscore_pipeline.runner import create_schemas, create_table, prepare_connection
+from toolscore_pipeline.plan import LAYERS, Audit, Model, Plan, load_audits, load_plan
+from toolscore_pipeline.runner import (
+    INPUT_LAYERS,
+    create_schemas,
+    create_table,
+    prepare_connection,
+)
 
 FOLDER = Path(__file__).parent / "sql"
 RELATIVE_TOLERANCE = 1e-12
@@ -78,15 +83,24 @@ def empty(database: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnec
 
 
 def source_tables(plan: Plan) -> dict[str, str]:
-    """The columns of the relations that no file makes, as text: the pairs to grade, and what Python
-    stages, which has the columns of the model that takes it in."""
-    found = {"work.pairs": "pair_id bigint, run_id varchar, judgment_id varchar"}
+    """The columns, as text, of the relations that no file makes.
+
+    They are the pairs to grade, and what Python stages. A staged table has the columns of the model
+    that takes it in; one that only chooses rows may have any column of the layer it is read in.
+    """
+    found: dict[str, dict[str, str]] = {
+        "work.pairs": {"pair_id": "bigint", "run_id": "varchar", "judgment_id": "varchar"}
+    }
     for model in plan:
         for name in model.depends_on:
             if name.startswith("staged."):
-                fields = ", ".join(f"{column.name} {column.type}" for column in model.columns)
-                found.setdefault(name, fields)
-    return found
+                readers = [model] if model.layer in INPUT_LAYERS else plan.layer(model.layer)
+                fields = found.setdefault(name, {})
+                fields.update((c.name, c.type) for reader in readers for c in reader.columns)
+    return {
+        name: ", ".join(f"{column} {kind}" for column, kind in fields.items())
+        for name, fields in found.items()
+    }
 
 
 def column_types(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
@@ -121,9 +135,19 @@ def as_parameter(value: Any, column_type: str) -> Any:
     return value
 
 
-def cte_query(model: Model, cte: str) -> str:
-    """The model's query up to its final SELECT, and then all of one CTE."""
-    lines = model.query.splitlines()
+def find_subject(name: str) -> Model | Audit:
+    """The model, or the audit for a name in the layer ``audits``."""
+    layer, _, short_name = name.partition(".")
+    if layer != "audits":
+        return load_plan()[name]
+    found = [audit for audit in load_audits() if audit.name == short_name]
+    require(bool(found), f"no audit is called {short_name!r}")
+    return found[0]
+
+
+def cte_query(query: str, cte: str) -> str:
+    """A query up to its final SELECT, and then all of one CTE."""
+    lines = query.splitlines()
     last = max(i for i, line in enumerate(lines) if line.startswith("select"))
     return "\n".join([*lines[:last], f"select * from {cte}"])
 
@@ -202,17 +226,17 @@ def require(condition: bool, message: str) -> None:
 
 @pytest.mark.parametrize(("model", "case"), CASES)
 def test_model(empty: duckdb.DuckDBPyConnection, model: str, case: dict[str, Any]) -> None:
-    """The model makes the expected rows of the given ones."""
+    """The model, or audit, makes the expected rows of the given ones."""
     unknown = sorted(case.keys() - {"given", "expect", "expect_ctes"})
     require(not unknown, f"unknown key {unknown}: a test has given, expect and expect_ctes")
     require("expect" in case or "expect_ctes" in case, "the test expects nothing")
-    subject = load_plan()[model]
+    subject = find_subject(model)
     for table, rows in (case.get("given") or {}).items():
         known = ", ".join(subject.depends_on)
         require(table in subject.depends_on, f"{model} does not read {table}, only {known}")
         insert(empty, table, rows)
     for cte, rows in (case.get("expect_ctes") or {}).items():
-        problems = difference(rows, *fetch(empty, cte_query(subject, cte)))
+        problems = difference(rows, *fetch(empty, cte_query(subject.query, cte)))
         require(not problems, f"{model}, CTE {cte}:\n{problems}")
     if "expect" in case:
         problems = difference(case["expect"], *fetch(empty, subject.query))

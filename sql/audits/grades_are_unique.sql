@@ -11,6 +11,7 @@ with grades as (
 select
     run_id,
     judgment_id,
+    grader_version,
     count(*) as row_count,
 from grades
 group by all

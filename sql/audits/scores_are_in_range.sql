@@ -19,4 +19,4 @@ where
     or isnan(score)
     or score < -1e-9
     or score > 1 + 1e-9
-    or score != list_max(combination_scores)
+    or score is distinct from list_max(combination_scores)

@@ -11,8 +11,11 @@ with judgments as (
     from judgment.judgments
 )
 
+-- A weight that is missing makes the sum null, which is no sum of 1 either.
 select judgment_id
 from judgments
 where
-    abs(weight_selection + weight_arguments + weight_sequence + weight_redundancy + weight_recall - 1) > 1e-9
-    or least(weight_selection, weight_arguments, weight_sequence, weight_redundancy, weight_recall) < 0
+    (
+        abs(weight_selection + weight_arguments + weight_sequence + weight_redundancy + weight_recall - 1) <= 1e-9
+        and least(weight_selection, weight_arguments, weight_sequence, weight_redundancy, weight_recall) >= 0
+    ) is not true
