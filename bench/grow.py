@@ -17,7 +17,17 @@ import orjson
 
 PEOPLE = ("Alice", "Bob", "Dana", "Omer", "Noa", "Ines", "Ravi", "Lena", "Tomas", "Yuki")
 PLACES = ("Berlin", "Lisbon", "Oslo", "Porto", "Turin", "Ghent", "Kyoto", "Quito", "Malmo", "Split")
-THINGS = ("penicillin", "marathon", "Italian", "Figma", "piano", "chess", "sailing", "opera", "yoga")
+THINGS = (
+    "penicillin",
+    "marathon",
+    "Italian",
+    "Figma",
+    "piano",
+    "chess",
+    "sailing",
+    "opera",
+    "yoga",
+)
 VERBS = ("moved to", "is learning", "works with", "is allergic to", "was promoted to", "likes")
 TASKS = ("u01", "u02", "u03", "u04", "u05", "u06", "u07", "u08", "u09", "u10", "n01", "n02")
 # Calls per run as recorded: most runs make two to four.
@@ -43,17 +53,21 @@ def _call(rng: random.Random, person: str, calls_per_run: int) -> dict[str, Any]
     fact = _fact(rng)
     if kind < 0.42:
         query = person if rng.random() < 0.5 else f"{person} {rng.choice(THINGS)}"
-        found = {"entities": [], "relations": []} if rng.random() < 0.4 else {
-            "entities": [
-                {
-                    "name": person,
-                    "entityType": "person",
-                    "observations": [_fact(rng) for _ in range(rng.randrange(1, 6))],
-                }
-                for _ in range(rng.randrange(1, 4))
-            ],
-            "relations": [{"from": "default_user", "to": person, "relationType": "works_with"}],
-        }
+        found = (
+            {"entities": [], "relations": []}
+            if rng.random() < 0.4
+            else {
+                "entities": [
+                    {
+                        "name": person,
+                        "entityType": "person",
+                        "observations": [_fact(rng) for _ in range(rng.randrange(1, 6))],
+                    }
+                    for _ in range(rng.randrange(1, 4))
+                ],
+                "relations": [{"from": "default_user", "to": person, "relationType": "works_with"}],
+            }
+        )
         return _done(rng, "search_nodes", {"query": query}, orjson.dumps(found).decode())
     if kind < 0.55:
         return _done(rng, "open_nodes", {"names": [person, rng.choice(PEOPLE)]}, '{"entities":[]}')
@@ -63,9 +77,13 @@ def _call(rng: random.Random, person: str, calls_per_run: int) -> dict[str, Any]
         return _done(rng, "add_observations", args, orjson.dumps([{"added": contents}]).decode())
     if kind < 0.92:
         entity = {"name": f"{person} {fact}", "entityType": "event", "observations": [fact]}
-        return _done(rng, "create_entities", {"entities": [entity]}, orjson.dumps([entity]).decode())
+        return _done(
+            rng, "create_entities", {"entities": [entity]}, orjson.dumps([entity]).decode()
+        )
     relation = {"from": person, "to": rng.choice(PEOPLE), "relationType": fact}
-    return _done(rng, "create_relations", {"relations": [relation]}, orjson.dumps([relation]).decode())
+    return _done(
+        rng, "create_relations", {"relations": [relation]}, orjson.dumps([relation]).decode()
+    )
 
 
 def _done(rng: random.Random, tool: str, args: dict[str, Any], result: str) -> dict[str, Any]:
@@ -101,7 +119,10 @@ def rows(
             body = {
                 "calls": calls,
                 "final_answer": f"Noted in my memory: {person} {_fact(rng)}.",
-                "usage": {"input_tokens": rng.randrange(2000, 9000), "output_tokens": rng.randrange(99, 900)},
+                "usage": {
+                    "input_tokens": rng.randrange(2000, 9000),
+                    "output_tokens": rng.randrange(99, 900),
+                },
                 "cost_usd": round(rng.uniform(0.0005, 0.004), 7),
                 "duration_s": round(rng.uniform(2, 15), 1),
             }
@@ -135,5 +156,9 @@ if __name__ == "__main__":
     parser.add_argument("--repeat", type=float, default=0.0)
     given = parser.parse_args()
     write(
-        given.path, given.count, seed=given.seed, calls_per_run=given.calls_per_run, repeat=given.repeat
+        given.path,
+        given.count,
+        seed=given.seed,
+        calls_per_run=given.calls_per_run,
+        repeat=given.repeat,
     )

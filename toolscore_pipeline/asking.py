@@ -84,5 +84,12 @@ def _ask(
 
 def _message(text: str) -> str:
     lines = [line for line in text.strip().splitlines() if line.strip()]
-    hint = next((f" ({line.strip()})" for line in lines[1:] if "Did you mean" in line or "Candidate" in line), "")
+    hint = next(
+        (
+            f" ({line.strip()})"
+            for line in lines[1:]
+            if "Did you mean" in line or "Candidate" in line
+        ),
+        "",
+    )
     return lines[0] + hint

@@ -83,7 +83,8 @@ class BuildReport:
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "problems": self.problems,
             "models": [
-                {"model": t.model, "rows": t.rows, "seconds": round(t.seconds, 4)} for t in self.timings
+                {"model": t.model, "rows": t.rows, "seconds": round(t.seconds, 4)}
+                for t in self.timings
             ],
         }
 
@@ -149,7 +150,12 @@ def open_warehouse(
 
 def summary(report: BuildReport) -> str:
     """One sentence on what a build did."""
-    if not (report.documents_read or report.documents_removed or report.pairs_graded or report.judgments_added):
+    if not (
+        report.documents_read
+        or report.documents_removed
+        or report.pairs_graded
+        or report.judgments_added
+    ):
         return (
             f"nothing changed: {report.documents_unchanged} documents, {report.runs} runs,"
             f" 0 of {report.graded} grades made anew"
@@ -194,7 +200,9 @@ def load_judgments(session: Session, bindings: Iterable[Binding], report: BuildR
         }
         for binding in bindings
     ]
-    session.replace_settings({"judgment.bindings": _text_table(rows, session.plan["judgment.bindings"])})
+    session.replace_settings(
+        {"judgment.bindings": _text_table(rows, session.plan["judgment.bindings"])}
+    )
 
 
 def comparison_settings(project: Project) -> pa.Table:
@@ -229,7 +237,9 @@ def comparison_settings(project: Project) -> pa.Table:
         "comparison", "source", "variant_key", "baseline", "k", "min_n", "alpha",
         "outcome_basis", "select_policy", "objectives_json", "protocol_json", "protocol_path",
     ]  # fmt: skip
-    return pa.table({name: pa.array(columns.get(name, []), types.get(name, pa.string())) for name in names})
+    return pa.table(
+        {name: pa.array(columns.get(name, []), types.get(name, pa.string())) for name in names}
+    )
 
 
 def _text_table(rows: list[dict[str, Any]], model: Model) -> pa.Table:
@@ -312,7 +322,9 @@ class _Loader:
         with session.transaction() as store:
             added = self._insert_runs(store)
             self._insert_documents(store, batch, paths)
-            removed = sum(self._remove_unseen(store, path) for path in finished) if self.has_runs else 0
+            removed = (
+                sum(self._remove_unseen(store, path) for path in finished) if self.has_runs else 0
+            )
             if added or removed or paths:
                 session._touch(store)
         self.report.runs_added += added
@@ -334,7 +346,9 @@ class _Loader:
         row = connection.execute("select count(*) from work.known").fetchone()
         if row and row[0]:
             for name in ("evidence.runs", "evidence.calls"):
-                connection.execute(f"delete from {name} where run_id in (select run_id from work.known)")
+                connection.execute(
+                    f"delete from {name} where run_id in (select run_id from work.known)"
+                )
 
     def _insert_runs(self, store: duckdb.DuckDBPyConnection) -> int:
         counts = [
@@ -363,7 +377,9 @@ class _Loader:
             except select run_id from {SCRATCH}.work.seen where path = $1
         """
         store.execute(f"delete from evidence.calls where run_id in ({gone})", [path])
-        row = store.execute(f"delete from evidence.runs where run_id in ({gone})", [path]).fetchone()
+        row = store.execute(
+            f"delete from evidence.runs where run_id in ({gone})", [path]
+        ).fetchone()
         return int(row[0]) if row else 0
 
     def _grade_added(self) -> None:
@@ -548,4 +564,3 @@ def count_runs(session: Session, report: BuildReport) -> None:
 def report_json(report: BuildReport) -> str:
     """The report as indented JSON."""
     return json.dumps(report.to_dict(), indent=2)
-

@@ -1,7 +1,8 @@
 """The plan: every model file of ``sql/``, what it says of itself, and the order they are built in.
 
 A model is one file, ``sql/<layer>/<name>.sql``: a header of comments (a sentence, then ``key: value``
-lines), and one SELECT. What a model depends on is read from its query, so there is no list to keep.
+lines), and one SELECT. What a model depends on is read from its query, so there is no list to keep;
+only a model whose rows Python computes names what they are computed from (``after:``).
 Some relations are made of a folder instead of a file: ``checks.all`` and ``safety.all`` stack every
 check and every finding, and ``grades.metrics`` puts every metric side by side.
 """
@@ -42,8 +43,10 @@ SCORING_LAYERS = ("work", "metrics", "scores", "safety", "checks", "grades")
 KINDS = ("table", "incremental", "view", "ephemeral")
 
 _PACKAGE = Path(__file__).parent
-_COLUMN = re.compile(r"::(?P<type>[a-z0-9_\[\], ()]+?) as (?P<name>[a-z0-9_]+),?\s*--\s*(?P<comment>.+?)\s*$")
-_HEADER_KEY = re.compile(r"^(kind|grain|range|unit|null|source|key|guards|severity):\s*(.*)$")
+_COLUMN = re.compile(
+    r"::(?P<type>[a-z0-9_\[\], ()]+?) as (?P<name>[a-z0-9_]+),?\s*--\s*(?P<comment>.+?)\s*$"
+)
+_HEADER_KEY = re.compile(r"^(kind|grain|range|unit|null|source|key|after|guards|severity):\s*(.*)$")
 
 
 class PlanError(ToolscoreError):
@@ -93,12 +96,17 @@ class Model:
     @property
     def key(self) -> tuple[str, ...]:
         """The columns that identify a row of an incremental model."""
-        return tuple(part.strip() for part in self.header.get("key", "").split(",") if part.strip())
+        return _named(self.header, "key")
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """Its column names, in order."""
         return tuple(column.name for column in self.columns)
+
+
+def _named(header: dict[str, str], key: str) -> tuple[str, ...]:
+    """The names that a header line lists, separated by commas."""
+    return tuple(part.strip() for part in header.get(key, "").split(",") if part.strip())
 
 
 class Plan:
@@ -238,7 +246,9 @@ def read_model(path: Path, connection: duckdb.DuckDBPyConnection) -> Model:
         header=header,
         query=text.strip().rstrip(";"),
         columns=read_columns(text),
-        depends_on=read_dependencies(text, connection, path.name),
+        depends_on=tuple(
+            sorted({*read_dependencies(text, connection, path.name), *_named(header, "after")})
+        ),
         path=path,
         code_version=sql_hash(text),
     )
@@ -318,8 +328,14 @@ def grader_version(root: Path | None = None) -> str:
     Grades made under one version are comparable digit by digit; a comment does not change it.
     """
     root = root or sql_root()
-    parts = [f"{m.full_name} {m.code_version}" for m in load_plan(root) if m.layer in SCORING_LAYERS and m.path]
-    parts += [f"{path.name} {sql_hash(path.read_text(encoding='utf-8'))}" for path in macro_files(root)]
+    parts = [
+        f"{m.full_name} {m.code_version}"
+        for m in load_plan(root)
+        if m.layer in SCORING_LAYERS and m.path
+    ]
+    parts += [
+        f"{path.name} {sql_hash(path.read_text(encoding='utf-8'))}" for path in macro_files(root)
+    ]
     for source in scoring_sources():
         parts.append(f"{source.name} {hashlib.sha256(source.read_bytes()).hexdigest()}")
     return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
@@ -387,7 +403,9 @@ def _keep_metrics(models: list[Model]) -> Model | None:
         query=query,
         columns=tuple(columns),
         depends_on=tuple(
-            sorted({"scores.winners", "work.pairs", "settings.grader", *(m.full_name for m in metrics)})
+            sorted(
+                {"scores.winners", "work.pairs", "settings.grader", *(m.full_name for m in metrics)}
+            )
         ),
         code_version=sql_hash(query),
     )

@@ -127,7 +127,9 @@ class Project:
         forbidden = _load_rules(self.grading.forbidden)
         bindings: list[Binding] = []
         for pattern in self.contracts:
-            paths = sorted(Path(path) for path in glob.glob(str(self.root / pattern), recursive=True))
+            paths = sorted(
+                Path(path) for path in glob.glob(str(self.root / pattern), recursive=True)
+            )
             if not paths:
                 raise InputError(f"contracts: {pattern!r} matches no file", path=self.file)
             for path in paths:
@@ -290,10 +292,14 @@ class _Reader:
         return found
 
     def text(self, value: Mapping[str, Any], key: str, where: str) -> str | None:
-        return self._typed(value, key, where, "a text", lambda found: isinstance(found, str) and found != "")
+        return self._typed(
+            value, key, where, "a text", lambda found: isinstance(found, str) and found != ""
+        )
 
     def flag(self, value: Mapping[str, Any], key: str, where: str, default: bool = False) -> bool:
-        found = self._typed(value, key, where, "true or false", lambda found: isinstance(found, bool))
+        found = self._typed(
+            value, key, where, "true or false", lambda found: isinstance(found, bool)
+        )
         return default if found is None else bool(found)
 
     def count(self, value: Mapping[str, Any], key: str, where: str, default: int) -> int:
@@ -312,9 +318,9 @@ class _Reader:
             key,
             where,
             "a number from 0 to 1",
-            lambda found: isinstance(found, (int, float))
-            and not isinstance(found, bool)
-            and 0 <= found <= 1,
+            lambda found: (
+                isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found <= 1
+            ),
         )
         return None if found is None else float(found)
 
@@ -322,7 +328,12 @@ class _Reader:
 def _kind(value: Any) -> str:
     if value is None:
         return "nothing"
-    names: dict[type, str] = {bool: "true or false", dict: "a mapping", list: "a list", str: "a text"}
+    names: dict[type, str] = {
+        bool: "true or false",
+        dict: "a mapping",
+        list: "a list",
+        str: "a text",
+    }
     return names.get(type(value), f"the number {value}")
 
 
@@ -423,7 +434,9 @@ def _read_comparison(
         variant_key=reader.text(found, "variant_key", where),
         outcome=outcome,
         select=select,
-        objectives=[str(entry) for entry, _ in reader.items(found.get("objectives"), f"{where}.objectives")],
+        objectives=[
+            str(entry) for entry, _ in reader.items(found.get("objectives"), f"{where}.objectives")
+        ],
         protocol=root / protocol if protocol else None,
     )
 
@@ -464,7 +477,11 @@ def _bind(
     document = documents.load_document(path)
     conditions: dict[str, Any] = {}
     if is_contract(document.value):
-        conditions = {key: document.value[key] for key in ("task", "variant", "source") if key in document.value}
+        conditions = {
+            key: document.value[key]
+            for key in ("task", "variant", "source")
+            if key in document.value
+        }
         value = {key: item for key, item in document.value.items() if key not in conditions}
         document = replace(document, value=value)
     expected: Contract | list[dict[str, Any]] = expected_from_document(document)
@@ -489,7 +506,9 @@ def _bind(
         Binding(
             judgment=judgment,
             name=name,
-            path=path.relative_to(project.root).as_posix() if path.is_relative_to(project.root) else str(path),
+            path=path.relative_to(project.root).as_posix()
+            if path.is_relative_to(project.root)
+            else str(path),
             sha256=sha256,
             task=task if not _is_glob(task) else None,
             task_pattern=None if not _is_glob(task) or task == "*" else _glob_regex(task),
@@ -503,7 +522,9 @@ def _bind(
 def _task_names(value: Any, document: Document) -> list[str]:
     names = value if isinstance(value, list) else [value]
     if not names or not all(isinstance(name, str) and name for name in names):
-        problem = Problem(f"expected a task's name or a list of names, got {_kind(value)}", "$.task")
+        problem = Problem(
+            f"expected a task's name or a list of names, got {_kind(value)}", "$.task"
+        )
         raise ContractError(document.locate([problem]), path=document.path)
     return names
 

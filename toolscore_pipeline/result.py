@@ -379,7 +379,9 @@ class EvaluationResult:
             "evidence": self.evidence,
             "findings": self.honesty_findings,
             "calls": {
-                "expected": [{"tool": call["tool"], "args": call["args"]} for call in self.expected],
+                "expected": [
+                    {"tool": call["tool"], "args": call["args"]} for call in self.expected
+                ],
                 "actual": self.trace_calls,
             },
             "gold_calls_count": len(self.expected),

@@ -72,10 +72,14 @@ class Engine:
         create_schemas(self.connection)
         for model in self.plan.layer(*INPUT_LAYERS):
             if model.kind == "view":
-                self.connection.execute(f"create or replace view {model.full_name} as {model.query}")
+                self.connection.execute(
+                    f"create or replace view {model.full_name} as {model.query}"
+                )
             else:
                 self.connection.execute(create_table(model))
-        self.connection.execute("create table work.pairs (pair_id bigint, run_id varchar, judgment_id varchar)")
+        self.connection.execute(
+            "create table work.pairs (pair_id bigint, run_id varchar, judgment_id varchar)"
+        )
         self.connection.execute("insert into settings.grader values ($1)", [grader_version()])
         self._grade_statement: str | None = None
 
@@ -132,7 +136,9 @@ class Engine:
             row = self.connection.execute(
                 f"create or replace table {model.full_name} as {model.query}"
             ).fetchone()
-            timing = Timing(model.full_name, int(row[0]) if row else 0, time.perf_counter() - started)
+            timing = Timing(
+                model.full_name, int(row[0]) if row else 0, time.perf_counter() - started
+            )
             self.timings.append(timing)
             if on_model:
                 on_model(timing)
@@ -246,7 +252,9 @@ def run_audits(connection: duckdb.DuckDBPyConnection, built: Iterable[str]) -> N
     for audit in load_audits():
         if not audit.is_error or audit.guards not in names:
             continue
-        if not all(name in names or name.split(".")[0] in INPUT_LAYERS for name in audit.depends_on):
+        if not all(
+            name in names or name.split(".")[0] in INPUT_LAYERS for name in audit.depends_on
+        ):
             continue
         count = len(connection.execute(audit.query).fetchall())
         if count:
@@ -267,7 +275,7 @@ def table_hash(connection: duckdb.DuckDBPyConnection, model: Model, where: str =
         for column in model.columns
         if column.name not in ("modified_ns", "build_id", "recorded_at", "built_at")
     ]
-    packed = ", ".join(f"{name} := {name}" for name in columns)
+    packed = ", ".join(f'"{name}" := "{name}"' for name in columns)
     row = connection.execute(
         f"""
         with digests as (
@@ -299,5 +307,7 @@ def grades_by_pair(rows: Iterable[tuple[int, int, str]], count: int) -> list[dic
     for result in results:
         result["checks"].sort(key=lambda row: row["check_position"])
         result["expectations"].sort(key=lambda row: row["position"])
-        result["findings"].sort(key=lambda row: (row["call_index"] is None, row["call_index"] or 0, row["finding"]))
+        result["findings"].sort(
+            key=lambda row: (row["call_index"] is None, row["call_index"] or 0, row["finding"])
+        )
     return results

@@ -89,8 +89,12 @@ class Warehouse:
             WarehouseError: nothing has been published yet.
         """
         if not self.published.is_file():
-            raise WarehouseError(f"{self.published}: no warehouse has been published yet; run toolscore build")
-        return duckdb.connect(str(self.published), read_only=True, config={"enable_external_access": "false"})
+            raise WarehouseError(
+                f"{self.published}: no warehouse has been published yet; run toolscore build"
+            )
+        return duckdb.connect(
+            str(self.published), read_only=True, config={"enable_external_access": "false"}
+        )
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         try:
@@ -165,7 +169,19 @@ class Session:
         """Make the schemas, tables and views that are missing, and remake those whose shape changed."""
         stored = self.plan.layer(*INPUT_LAYERS, "grades", "marts", "exports", "receipts")
         with self.transaction() as store:
-            create_schemas(store, ("settings", "raw", "evidence", "judgment", "grades", "receipts", "marts", "exports"))
+            create_schemas(
+                store,
+                (
+                    "settings",
+                    "raw",
+                    "evidence",
+                    "judgment",
+                    "grades",
+                    "receipts",
+                    "marts",
+                    "exports",
+                ),
+            )
             create_macros(store)
             store.execute("create table if not exists settings.state (name varchar, value varchar)")
             known = _columns_of(store)
@@ -215,7 +231,9 @@ class Session:
                 key = "pattern_id" if by_pattern else "judgment_id"
                 skip = known_patterns if by_pattern else known
                 keep = [value not in skip for value in table.column(key).to_pylist()]
-                insert_arrow(store, self.plan[f"judgment.{name}"], table.filter(pa.array(keep, pa.bool_())))
+                insert_arrow(
+                    store, self.plan[f"judgment.{name}"], table.filter(pa.array(keep, pa.bool_()))
+                )
             self._touch(store)
         return len(fresh)
 
@@ -314,9 +332,11 @@ class Session:
 
     def state(self, name: str, store: duckdb.DuckDBPyConnection | None = None) -> str | None:
         """A remark of a former build, by name; None when there is none."""
-        row = (store or self.store).execute(
-            "select value from settings.state where name = $1", [name]
-        ).fetchone()
+        row = (
+            (store or self.store)
+            .execute("select value from settings.state where name = $1", [name])
+            .fetchone()
+        )
         return str(row[0]) if row else None
 
     def set_state(
@@ -411,4 +431,3 @@ def _reshape(store: duckdb.DuckDBPyConnection, model: Model, columns: list[str])
 
 def _first_sentence(message: str) -> str:
     return message.strip().splitlines()[0].removeprefix("IO Error: ")
-

@@ -1,5 +1,6 @@
 -- The whole report of each comparison, and what to know before believing it.
 -- kind: table
+-- after: marts.task_stats, marts.outcomes, settings.comparisons
 -- grain: one row per comparison
 -- null: never
 -- source: Toolscore, comparing runs

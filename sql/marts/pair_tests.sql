@@ -1,5 +1,6 @@
 -- What a pair of variants shows when runs of one task count as alike, and the verdict in words.
 -- kind: table
+-- after: marts.task_stats, marts.outcomes, settings.comparisons
 -- grain: one row per comparison and pair of variants
 -- range: p-values 0 to 1, differences -1 to 1
 -- null: the clustered columns with too few tasks or no variation; the paired ones without a common task; seed and resamples of exact tests; runs needed for equal rates

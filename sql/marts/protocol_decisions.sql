@@ -1,5 +1,6 @@
 -- What each protocol decided, and every decision before it.
 -- kind: table
+-- after: marts.task_stats, marts.outcomes, settings.comparisons
 -- grain: one row per decision that differs from the one before
 -- null: the first run and the two flags when no run has a start time
 -- source: Toolscore, protocols

@@ -1,5 +1,6 @@
 -- Every decision protocol as declared, and when the warehouse first saw it.
 -- kind: table
+-- after: marts.task_stats, marts.outcomes, settings.comparisons
 -- grain: one row per comparison and protocol hash
 -- null: never
 -- source: Toolscore, protocols

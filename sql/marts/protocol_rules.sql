@@ -1,5 +1,6 @@
 -- What the runs say to each rule of the protocols now in force.
 -- kind: table
+-- after: marts.task_stats, marts.outcomes, settings.comparisons
 -- grain: one row per comparison and rule
 -- null: values that are unknown
 -- source: Toolscore, protocols

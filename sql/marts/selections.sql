@@ -1,5 +1,6 @@
 -- Which variant each comparison selects, under its policy and objectives.
 -- kind: table
+-- after: marts.task_stats, marts.outcomes, settings.comparisons
 -- grain: one row per comparison and variant
 -- range: score 0 to the sum of the weights
 -- null: the score, but for the weighted policy

@@ -23,9 +23,9 @@ def example_folder(name: str) -> Path:
 
 
 def command(
-    folder: Annotated[
-        Path, typer.Argument(help="Where to put the example project.")
-    ] = Path("toolscore-demo"),
+    folder: Annotated[Path, typer.Argument(help="Where to put the example project.")] = Path(
+        "toolscore-demo"
+    ),
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Build a bundled example: load, grade, compare, decide and export 78 runs of two agents."""
@@ -50,7 +50,10 @@ def command(
         table(
             ("source", "runs", "graded", "pass", "fail", "error", "unknown"),
             [
-                [row[name] for name in ("source", "runs", "graded", "pass", "fail", "error", "unknown")]
+                [
+                    row[name]
+                    for name in ("source", "runs", "graded", "pass", "fail", "error", "unknown")
+                ]
                 for row in status["sources"]
             ],
         )

@@ -95,4 +95,6 @@ def command(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
         out.print(f"wrote {path}")
-    out.print(f"next: cd {folder} && toolscore build" if str(folder) != "." else "next: toolscore build")
+    out.print(
+        f"next: cd {folder} && toolscore build" if str(folder) != "." else "next: toolscore build"
+    )

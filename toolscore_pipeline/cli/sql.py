@@ -48,4 +48,8 @@ def command(
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float, bool, list, dict)) or value is None else str(value)
+    return (
+        value
+        if isinstance(value, (str, int, float, bool, list, dict)) or value is None
+        else str(value)
+    )

@@ -40,7 +40,10 @@ def prepare_state(root: Path) -> Path:
 
     home = root / STATE_FOLDER / "dagster"
     home.mkdir(parents=True, exist_ok=True)
-    places = {name: yaml.safe_dump(str(home / name)).splitlines()[0] for name in ("history", "logs", "artifacts")}
+    places = {
+        name: yaml.safe_dump(str(home / name)).splitlines()[0]
+        for name in ("history", "logs", "artifacts")
+    }
     write_text(home / "dagster.yaml", INSTANCE.format(**places))
     return home
 
