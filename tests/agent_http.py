@@ -61,7 +61,7 @@ class ModelServer:
 def model_server(
     reply: Reply, *, output_tokens: int = 20, delay: float = 0.0
 ) -> Iterator[ModelServer]:
-    """A running server; OPENAI_BASE_URL is its ``url`` + ``/v1``, ANTHROPIC_BASE_URL its ``url``."""
+    """A running server; ANTHROPIC_BASE_URL is its ``url``, OPENAI_BASE_URL that with ``/v1``."""
     state = ModelServer(reply, output_tokens, delay)
 
     class Handler(BaseHTTPRequestHandler):

@@ -96,7 +96,9 @@ def test_for_any_replies_the_spent_sum_stays_within_the_budget(
     )
     budget = Budget(max_usd=cents / 100)
     model = Model(api, replies, density, hidden, max_output)
-    provider = (OpenAIResponsesProvider if api == "openai" else AnthropicMessagesProvider)(model, "m")
+    provider = (OpenAIResponsesProvider if api == "openai" else AnthropicMessagesProvider)(
+        model, "m"
+    )
     sizes = iter(results * 1000)
     server = FakeServer(lambda tool, args: ToolResult("r" * next(sizes)))
     total = Decimal(0)

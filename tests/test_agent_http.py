@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from pytest import approx
 
 from tests.agent_helpers import FakeServer
 from tests.agent_http import Trouble, model_server
@@ -55,7 +54,7 @@ def test_a_whole_run_over_http_with_parallel_calls(ask):
     assert (run.status, run.final_answer, run.turns) == ("completed", "Saved both.", 2)
     assert tools.calls == [("save_note", {"title": "ä"}), ("save_note", {"title": "b"})]
     # What the run counted is what the server bills.
-    assert run.cost_usd == approx(server.billed_usd(1.0, 10.0), abs=1e-12)
+    assert run.cost_usd == pytest.approx(server.billed_usd(1.0, 10.0), abs=1e-12)
     assert server.keys[0] in (KEY, f"Bearer {KEY}")
 
 
@@ -66,7 +65,7 @@ def test_a_rate_limit_over_http_is_waited_out_without_the_sdks_own_retries(ask):
         run = ask(server, sleep=waits.append)
     assert (run.status, run.retries, waits) == ("completed", 2, [3.0, 3.0])
     assert len(server.requests) == 3
-    assert run.cost_usd == approx(server.billed_usd(1.0, 10.0), abs=1e-12)
+    assert run.cost_usd == pytest.approx(server.billed_usd(1.0, 10.0), abs=1e-12)
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500, 503, 529])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anthropic
 import openai
 import pytest
-from pytest import approx
 
 from tests.agent_helpers import (
     DeadServer,
@@ -31,6 +32,7 @@ from toolscore_pipeline.agent.mcp_client import Tool, ToolResult
 from toolscore_pipeline.agent.providers import provider_names
 from toolscore_pipeline.errors import SettingsError
 
+Part = tuple[str, Any]
 PRICE = Price(1.0, 10.0, "test")  # $1 and $10 per million tokens
 
 
@@ -50,7 +52,7 @@ def run_anthropic(replies, server=None, **settings):
     return run, sdk
 
 
-# --- what models answer -----------------------------------------------------------------------------
+# --- what models answer ---------------------------------------------------------------------------
 
 
 def test_a_text_answer_completes_the_run_and_is_the_final_answer():
@@ -58,7 +60,7 @@ def test_a_text_answer_completes_the_run_and_is_the_final_answer():
     assert (run.status, run.final_answer, run.turns, run.calls) == ("completed", "Hello.", 1, [])
     assert run.model == "gpt-6-luna-2026-09-01"
     # 100 input tokens at $1 and 20 output tokens at $10 per million: 0.0001 + 0.0002.
-    assert run.cost_usd == approx(0.0003, abs=1e-15)
+    assert run.cost_usd == pytest.approx(0.0003, abs=1e-15)
     request = sdk.requests[0]
     assert request["instructions"] == "Be brief."
     assert request["input"] == [{"role": "user", "content": "Save a note."}]
@@ -131,7 +133,7 @@ def test_a_truncated_turn_reaches_a_limit_and_its_calls_are_not_made(api):
         run, _ = run_openai([reply], server)
         assert run.calls[0].args == {"raw": '{"title": "a'}
     else:
-        call = ("call", ("save_note", {}))
+        call: Part = ("call", ("save_note", {}))
         reply = anthropic_message(("text", "I will"), call, stop="max_tokens")
         run, _ = run_anthropic([reply], server)
     assert (run.status, run.stop_reason) == ("limit_reached", "max_output_tokens")
@@ -206,7 +208,7 @@ def test_a_failed_response_is_an_error_whose_cost_is_not_known():
     assert run.counted_usd > 0  # the worst case is counted, for the call may be billed
 
 
-# --- usage and cost ---------------------------------------------------------------------------------
+# --- usage and cost -------------------------------------------------------------------------------
 
 
 def test_openai_cached_and_written_tokens_have_prices_of_their_own():
@@ -214,7 +216,7 @@ def test_openai_cached_and_written_tokens_have_prices_of_their_own():
     reply = openai_response(("text", "Ok"), usage=(1000, 100), cached=600, written=300)
     run, _ = run_openai([reply], price=price)
     # 100 x $1 + 600 x $0.10 + 300 x $1.25 + 100 x $10 = 100 + 60 + 375 + 1000 = 1535 per million.
-    assert run.cost_usd == approx(0.001535, abs=1e-15)
+    assert run.cost_usd == pytest.approx(0.001535, abs=1e-15)
     assert (run.usage.input_tokens, run.usage.cache_read_tokens) == (1000, 600)
 
 
@@ -224,16 +226,16 @@ def test_anthropic_input_tokens_include_the_cached_ones_it_lists_apart():
     run, _ = run_anthropic([reply], price=price)
     assert run.usage.input_tokens == 1000
     # 100 x 1 + 600 x 0.1 + 100 x 1.25 + 200 x 2 + 10 x 10 = 100 + 60 + 125 + 400 + 100 = 785.
-    assert run.cost_usd == approx(0.000785, abs=1e-15)
+    assert run.cost_usd == pytest.approx(0.000785, abs=1e-15)
 
 
 def test_long_requests_cost_the_price_of_long_requests():
     price = Price(1.0, 10.0, "test", above_input_tokens=1000, above=Price(2.0, 15.0, "long"))
     at = openai_response(("text", "Ok"), usage=(1000, 100))
     above = openai_response(("text", "Ok"), usage=(1001, 100))
-    assert run_openai([at], price=price)[0].cost_usd == approx(0.002, abs=1e-15)
+    assert run_openai([at], price=price)[0].cost_usd == pytest.approx(0.002, abs=1e-15)
     # 1001 x 2 + 100 x 15 = 3502 per million.
-    assert run_openai([above], price=price)[0].cost_usd == approx(0.003502, abs=1e-15)
+    assert run_openai([above], price=price)[0].cost_usd == pytest.approx(0.003502, abs=1e-15)
 
 
 def test_a_model_without_a_known_price_is_refused_before_any_call():
@@ -262,7 +264,7 @@ def test_a_call_without_reported_usage_makes_the_cost_unknown_and_counts_its_wor
     assert budget.spent_usd == run.counted_usd
 
 
-# --- budget -----------------------------------------------------------------------------------------
+# --- budget ---------------------------------------------------------------------------------------
 
 
 def test_a_call_that_may_cost_more_than_is_left_is_not_made():
@@ -291,10 +293,10 @@ def test_a_long_tool_result_is_counted_before_it_is_sent():
     run, sdk = run_openai([reply], server, budget=Budget(max_usd=1))
     # 3,000,000 bytes may be as many tokens: $3.
     assert (run.status, len(sdk.requests)) == ("budget_stopped", 1)
-    assert run.cost_usd == approx(0.0003, abs=1e-15)
+    assert run.cost_usd == pytest.approx(0.0003, abs=1e-15)
 
 
-# --- provider errors --------------------------------------------------------------------------------
+# --- provider errors ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sdk", [openai, anthropic], ids=["openai", "anthropic"])
@@ -308,7 +310,7 @@ def test_rate_limits_are_waited_out_as_long_as_the_provider_asks(sdk):
         run, fake = run_anthropic(replies, sleep=waits.append)
     assert (run.status, run.retries, len(fake.requests)) == ("completed", 2, 3)
     assert waits == [7.0, 7.0]
-    assert run.cost_usd == approx(0.0003, abs=1e-15)  # a refused call costs nothing
+    assert run.cost_usd == pytest.approx(0.0003, abs=1e-15)  # a refused call costs nothing
 
 
 def test_waits_grow_when_the_provider_does_not_say_how_long():
@@ -351,7 +353,7 @@ def test_a_call_that_timed_out_counts_its_worst_case_for_it_may_be_billed():
     assert budget.spent_usd > 0.01024
 
 
-# --- guards and servers -----------------------------------------------------------------------------
+# --- guards and servers ---------------------------------------------------------------------------
 
 
 def test_a_denied_call_never_reaches_the_server_and_the_model_is_told_why():
@@ -384,7 +386,9 @@ def test_rules_deny_what_they_name_and_allow_the_rest():
     )
     server = FakeServer()
     calls = [("call", ("save_note", {"title": title})) for title in ("secret plan", "plan")]
-    run, _ = run_openai([openai_response(*calls), openai_response(("text", "Ok"))], server, guard=guard)
+    run, _ = run_openai(
+        [openai_response(*calls), openai_response(("text", "Ok"))], server, guard=guard
+    )
     assert server.calls == [("save_note", {"title": "plan"})]
     assert [call.deny_reason for call in run.calls] == ["no secrets", None]
 
@@ -415,7 +419,7 @@ def test_the_guard_sees_every_call_with_its_place():
         seen.append((call.index, call.tool, call.task_id, call.arm_id))
         return allow()
 
-    calls = [("call", ("save_note", {})), ("call", ("delete_note", {}))]
+    calls: list[Part] = [("call", ("save_note", {})), ("call", ("delete_note", {}))]
     replies = [openai_response(*calls), openai_response(("text", "Ok"))]
     run_openai(replies, guard=guard, task_id="t", arm_id="a")
     assert seen == [(0, "save_note", "t", "a"), (1, "delete_note", "t", "a")]
@@ -426,7 +430,7 @@ def test_a_server_that_goes_away_is_an_error_of_the_run_and_of_the_call():
     assert run.status == "error"
     assert "went away" in str(run.error)
     assert "went away" in str(run.calls[0].error)
-    assert run.cost_usd == approx(0.0003, abs=1e-15)
+    assert run.cost_usd == pytest.approx(0.0003, abs=1e-15)
 
 
 def test_the_model_is_offered_only_the_allowed_tools():
@@ -454,7 +458,10 @@ def test_content_that_is_no_text_is_named_to_the_model_and_kept_in_the_record():
 
 def test_a_script_is_replayed_step_by_step_and_costs_nothing():
     server = FakeServer()
-    steps = [{"calls": [{"tool": "save_note", "args": {"title": "a"}}]}, {"text": "Saved."}]
+    steps: list[dict[str, Any]] = [
+        {"calls": [{"tool": "save_note", "args": {"title": "a"}}]},
+        {"text": "Saved."},
+    ]
     run = run_agent(server, ScriptedProvider(steps), "Hi", budget=Budget(max_usd=0))
     assert (run.status, run.final_answer, run.cost_usd) == ("completed", "Saved.", 0.0)
     assert server.calls == [("save_note", {"title": "a"})]

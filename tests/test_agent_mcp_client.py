@@ -144,8 +144,9 @@ def test_a_hanging_tool_times_out_and_its_server_is_ended(tmp_path):
 
 def test_a_server_that_never_answers_fails_to_start_in_time():
     started = time.monotonic()
-    with pytest.raises(MCPServerError, match="did not answer within 1 s"), plain(
-        "mute", start_timeout=1
+    with (
+        pytest.raises(MCPServerError, match="did not answer within 1 s"),
+        plain("mute", start_timeout=1),
     ):
         pass
     assert time.monotonic() - started < 15
@@ -157,9 +158,9 @@ def test_a_server_that_refuses_to_start_is_quoted():
 
 
 def test_a_command_that_does_not_exist_is_named():
-    with pytest.raises(MCPServerError, match="'no-such-program-here' cannot be started"):
-        with MCPStdioClient(["no-such-program-here"]):
-            pass
+    client = MCPStdioClient(["no-such-program-here"])
+    with pytest.raises(MCPServerError, match="'no-such-program-here' cannot be started"), client:
+        pass
 
 
 def test_a_crash_in_a_call_is_an_error_that_quotes_the_last_output_without_secrets():
@@ -233,9 +234,9 @@ def test_a_server_sees_only_what_it_is_given_of_the_environment(monkeypatch):
 
 def test_a_protocol_version_the_server_does_not_speak_is_refused():
     client = MCPStdioClient([sys.executable, PLAIN], protocol="2024-11-05")
-    with pytest.raises(MCPServerError, match="speaks protocol 2025-11-25, expected 2024-11-05"):
-        with client:
-            pass
+    refusal = "speaks protocol 2025-11-25, expected 2024-11-05"
+    with pytest.raises(MCPServerError, match=refusal), client:
+        pass
 
 
 def test_closing_twice_and_calling_when_closed_do_no_harm():

@@ -302,7 +302,9 @@ class _Reader:
     # --- values -----------------------------------------------------------------------------------
 
     def fail(self, reason: str, place: str) -> None:
-        self.problems.append(Problem(reason, place))
+        problem = Problem(reason, place)
+        if problem not in self.problems:  # arms that inherit a wrong value would repeat it
+            self.problems.append(problem)
 
     def keys(self, value: Any, known: Sequence[str], place: str) -> dict[str, Any]:
         """The value as a mapping of known keys; an empty one when it is none."""
@@ -477,16 +479,15 @@ class _Reader:
         if "server" not in data:
             self.fail("the key 'server' is missing", "$")
             return None
+        start = len(self.problems)
         given = dict(self.keys(data["server"], _SERVER_KEYS, place))
-        if not given:
-            return None
         if "config" in given:
             given = self.server_config(given, place)
         elif "name" in given:
             self.fail("'name' goes with 'config'", child_path(place, "name"))
         ways = [key for key in ("command", "url") if given.get(key)]
         if len(ways) != 1:
-            if not self.problems:
+            if len(self.problems) == start:
                 self.fail("expected exactly one of 'command', 'url' and 'config'", place)
             return None
         command = self.command(given["command"], f"{place}.command") if "command" in ways else ()
