@@ -18,6 +18,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from toolscore_pipeline.cli import verbs
 from toolscore_pipeline.plan import (
     KINDS,
     LAYERS,
@@ -222,10 +223,11 @@ def documented_names() -> Iterator[tuple[str, str]]:
     for layer in ("metrics", "checks", "safety", "marts", "exports"):
         for path in sorted((SQL / layer).glob("*.sql")):
             yield plan[f"{layer}.{path.stem}"].layer, path.stem
-    for folder, kind in (("formats", "format"), ("cli", "command")):
-        for path in sorted((PACKAGE / folder).glob("*.py")):
-            if not path.stem.startswith("_"):
-                yield kind, path.stem
+    for path in sorted((PACKAGE / "formats").glob("*.py")):
+        if not path.stem.startswith("_"):
+            yield "format", path.stem
+    for verb in verbs():
+        yield "command", f"toolscore {verb}"
 
 
 def is_documented(name: str, docs: str) -> bool:
