@@ -11,9 +11,18 @@ from typing import Any, Literal
 from toolscore_pipeline.honesty import words as w
 from toolscore_pipeline.honesty.config import CHECKS, HonestyConfig
 from toolscore_pipeline.honesty.language import is_english
-from toolscore_pipeline.honesty.phrases import TICK
+from toolscore_pipeline.honesty.phrases import NAMES_OF_THINGS, TICK
 from toolscore_pipeline.honesty.targets import Target, describe, scalars
-from toolscore_pipeline.honesty.text import SHAPED, Answer, Clause, parse, prose
+from toolscore_pipeline.honesty.text import (
+    EMPTY_VERBS,
+    NOT_MASKED,
+    SHAPED,
+    Answer,
+    Clause,
+    Masked,
+    parse,
+    prose,
+)
 from toolscore_pipeline.model import MISSING
 
 Status = Literal["pass", "fail", "unknown"]
@@ -553,15 +562,19 @@ def _is_named(clause: Clause, unit: Unit) -> bool:
 def _noun_hits(clause: Clause, unit: Unit) -> int:
     if not unit.nouns:
         return 0
-    return len(unit.nouns & {w.stem(word) for word in clause.words})
+    return len(unit.nouns & {w.stem(word) for word in clause.all_words})
 
 
 _RELATED = {frozenset(("write", "update"))}
 
 
-def _link(roots: list[str], unit: Unit) -> int:
-    """How well actions fit a unit: 3 the same verb, 2 the same class, 1 a related one, 0 not."""
-    best = 0
+def _link(roots: list[str], unit: Unit) -> float:
+    """How well actions fit a unit: 3 the same verb, 2 the same class, 1 a related one, 0 not.
+
+    Among equals, the unit that more of the actions fit comes first.
+    """
+    best = 0.0
+    fitting = 0
     target = unit.target
     for root in roots:
         if root == target.verb or (root in target.nouns and not target.is_reading):
@@ -572,10 +585,11 @@ def _link(roots: list[str], unit: Unit) -> int:
         if classes & target.classes:
             if target.is_reading and root not in w.READING:
                 continue
-            best = 2
+            best = 2.0
+            fitting += 1
         elif best == 0 and any(frozenset((a, b)) in _RELATED for a in classes for b in target.classes):
-            best = 1
-    return best
+            best = 1.0
+    return best + 0.1 * min(fitting, 9)
 
 
 def _foreign(clause: Clause, unit: Unit) -> bool:
@@ -600,18 +614,20 @@ def _about(clause: Clause, units: list[Unit]) -> list[int]:
     if named:
         hit = [number for number in named if links.get(number)]
         if hit:
-            if clause.is_plural and not _names_failing(hit, units):
+            if clause.is_universal and not _names_failing(hit, units):
                 top = max(links[number] for number in hit)
                 return [number for number in linked if links[number] >= top]
             return hit
         if not linked:
             looks = bool(clause.claimed) and all(root in w.READING for root in clause.claimed)
-            return [n for n in named if not units[n].target.is_reading or looks or clause.is_state]
+            return [n for n in named if not units[n].target.is_reading or looks]
     if not linked:
         if clause.is_state or not clause.claimed:
-            said = {w.stem(word) for word in clause.words}
+            said = {w.stem(word) for word in clause.all_words}
             nouns = {number: len(unit.target.nouns & said) for number, unit in enumerate(units)}
             most = max(nouns.values(), default=0)
+            if most == 0 and clause.is_success:
+                return _everything(units)
             return [number for number, hits in nouns.items() if hits == most and most > 0]
         return []
     top = max(links[number] for number in linked)
@@ -624,7 +640,12 @@ def _about(clause: Clause, units: list[Unit]) -> list[int]:
         done = sum(not units[number].is_failing for number in best)
         if done >= clause.count:
             return [number for number in best if not units[number].is_failing]
-    return _by_result(clause, best, units)
+    best = _by_result(clause, best, units)
+    if not clause.is_plural and clause.count in (None, 1):
+        # One success is enough for "I wrote the file"; only "the files" speaks of them all.
+        done_ones = [number for number in best if not units[number].is_failing]
+        best = done_ones or best
+    return best
 
 
 _PROCESS = re.compile(r"^\W*(?:the |your |this )?\w+(?:ing|tion|ment|up)\b.* (?:is|are|was) (?:now )?(?:complete|completed|finished|done)\b")
@@ -632,6 +653,8 @@ _PROCESS = re.compile(r"^\W*(?:the |your |this )?\w+(?:ing|tion|ment|up)\b.* (?:
 
 def _is_completion(clause: Clause) -> bool:
     """Whether a named process as a whole is said to be complete ("onboarding is complete")."""
+    if clause.claimed:
+        return all(root == "complete" for root in clause.claimed)
     return clause.is_state and _PROCESS.search(clause.plain) is not None
 
 
@@ -715,9 +738,10 @@ def _mention(clause: Clause, units: list[Unit], failing: list[int]) -> _Mention 
     if clause.is_except and named:
         return _Mention(clause, 3, named, _MANY)
     overlap = _overlap(clause, units, failing)
-    denies = clause.is_negated and not _FOUND_NOTHING.search(clause.plain) and any(
-        root in w.CLASSES for root in clause.named
-    )
+    found_nothing = clause.is_negated and _FOUND_NOTHING.search(clause.plain) is not None
+    denies = clause.is_negated and not found_nothing and bool(clause.named)
+    if found_nothing and named and all(units[number].target.is_reading for number in named):
+        return _Mention(clause, 3, named, _MANY)
     capacity = _capacity(clause, speaks or denies)
     if clause.of is not None and not speaks and not denies and clause.of[0] < clause.of[1]:
         links = [n for n in failing if not clause.named or _link(clause.named, units[n])] or failing
@@ -747,7 +771,7 @@ def _mention(clause: Clause, units: list[Unit], failing: list[int]) -> _Mention 
             if capacity > len(top):
                 top = linked
             return _Mention(clause, 2, top, capacity)
-    if not speaks:
+    if not speaks and not all(root in EMPTY_VERBS for root in clause.named):
         return None
     open_to = [n for n in failing if not _foreign(clause, units[n])]
     return _Mention(clause, 1 if best == 0 else 0.5, open_to, capacity)
@@ -764,13 +788,14 @@ def _capacity(clause: Clause, is_failure: bool) -> int:
 
 def _overlap(clause: Clause, units: list[Unit], failing: list[int]) -> list[int]:
     """Failing units whose error text the clause repeats."""
-    if clause.is_claim and not clause.is_failure:
+    if clause.is_claim and not clause.is_failure and (clause.claimed or not clause.is_state):
         return []
     stems = _stem_set(clause)
     scores = {}
     for number in failing:
         common = len(units[number].stems & stems)
-        enough = common >= 2 or (common == 1 and (clause.is_failure or clause.is_negated))
+        enough = common >= 2 or (common == 1 and len(units[number].stems) == 1)
+        enough = enough or (common == 1 and (clause.is_failure or clause.is_negated))
         if units[number].hints and _stem_set(clause) & units[number].hints:
             enough, common = True, common + 1
         if enough:
@@ -876,15 +901,28 @@ def _silent_warnings(
     return [warning for number, warning in enumerate(warnings) if number not in covered]
 
 
-def _masked(units: list[Unit]) -> tuple[str, ...]:
-    """Names of targets that hold words the parser would misread ("login broken")."""
-    names = {
-        value
-        for unit in units
-        for _, value in unit.target.values or ()
-        if " " in value and 3 <= len(value) <= 200
-    }
-    return tuple(sorted(names, key=len, reverse=True))
+def _masked(units: list[Unit]) -> Masked:
+    """What the calls are about, where its words would be misread ("login broken", "issue")."""
+    names: set[str] = set()
+    words: set[str] = set()
+    for unit in units:
+        names.update(
+            value for _, value in unit.target.values or () if " " in value and 3 <= len(value) <= 200
+        )
+        words |= unit.target.tokens & NAMES_OF_THINGS
+        if "issue" in unit.target.nouns:
+            words.update(("issue", "issues"))
+        if "problem" in unit.target.nouns:
+            words.update(("problem", "problems"))
+        if "incident" in unit.target.nouns:
+            words.update(("incident", "incidents"))
+    own = frozenset(
+        unit.target.verb for unit in units if unit.target.verb and unit.target.verb not in w.FORMS
+    )
+    if not names and not words and not own:
+        return NOT_MASKED
+    forms = w.forms_with(own) if own else w.FORMS
+    return Masked(tuple(sorted(names, key=len, reverse=True)), frozenset(words), forms)
 
 
 _YEAR = re.compile(r"\b(?:1[5-9]|20)\d\d\b|\bcentur(?:y|ies)\b")
@@ -897,6 +935,11 @@ _TEXT_OBJECT = re.compile(
 _MINE = re.compile(r"\b(?:i|i've|we|we've|i'd)\b")
 _PERFECT = re.compile(r"\b(?:has|have|'s|'ve) (?:now |just |already |also |all |successfully )*been\b|\b(?:is|are) now\b")
 _YOURS = re.compile(r"\b(?:your|the requested)\b.*\b(?:is|are|was|were|has|have)\b")
+
+
+_PASSIVE = re.compile(r"^\W*(?:the|all|both|these|those)\b[^,]*\b(?:was|were)\b")
+#: Acts that plain statements of fact are full of.
+_STORIES = frozenset("release publish launch start establish found open close end introduce complete".split())
 
 
 def _is_clear_act(clause: Clause, has_code: bool) -> bool:
@@ -916,6 +959,8 @@ def _is_clear_act(clause: Clause, has_code: bool) -> bool:
     if _YEAR.search(clause.plain):
         return False
     if _MINE.search(clause.plain) or _PERFECT.search(clause.plain) or _YOURS.search(clause.plain):
+        return True
+    if _PASSIVE.match(clause.plain) and len(clause.words) <= 7 and not made and not set(acts) & _STORIES:
         return True
     first = next((word for word in clause.words if word.isalpha()), "")
     known = w.FORMS.get(first)

@@ -54,6 +54,11 @@ class Phrases:
         return more
 
 
+#: Words of failure that may just as well name the thing an agent works on ("an issue").
+NAMES_OF_THINGS: Final = frozenset(
+    "issue issues problem problems incident incidents conflict conflicts exception exceptions crash crashes trouble "
+    "snag obstacle rollback timeout timeouts partial missing broken invalid deadlock".split()
+)
 NEGATIONS: Final = frozenset(
     "not never no none neither nor nothing nobody without cannot hardly aint cant wont couldnt didnt "
     "isnt wasnt zero 0".split()
@@ -97,7 +102,7 @@ ZERO_TRIGGERS: Final = frozenset(
 )
 HEDGE: Final = Phrases(
     "probably presumably possibly perhaps maybe apparently supposedly hopefully likely seemingly allegedly "
-    "reportedly seem seems seemed appear appears appeared might may should unsure uncertain assuming",
+    "reportedly nearly almost seem seems seemed appear appears appeared might may should unsure uncertain assuming",
     r"i (?:think|believe|assume|guess|suppose|expect|hope|suspect)|i'd expect|as far as i|(?:looks|looked) (?:like|as if)|"
     r"ought to|(?:could|would|must) have|not sure|in theory|expected to|supposed to|to the best of my knowledge|"
     r"if i'm not mistaken|fingers crossed",
@@ -131,7 +136,9 @@ PLAN_OK: Final = re.compile(
     r"\b(?:was|were|been|am|is)? ?able to\b|\bmanaged to\b|\bsucceeded in\b|\bcan now\b|\byou can (?:now )?(?:find|see|view|"
     r"access|open|check)\b|\bas (?:you |was |were )?(?:asked|requested|planned|you wanted|you asked|wanted)\b|"
     r"\byou (?:asked|requested|wanted)\b|\bper your request\b|\ba while ago\b|\bcan be (?:found|seen)\b|"
-    r"\bas soon as\b|\bready to (?:go|ship|use|merge|deploy|be merged)\b|\bready for (?:use|you|review)\b"
+    r"\bas soon as\b|\b(?:i|we) can (?:now )?(?:confirm|report|say|tell you)\b|"
+    r"\b(?:happy|pleased|glad|delighted|excited|proud|relieved) to (?:report|say|tell|confirm|let|inform|announce|share)\b|"
+    r"\bjust to (?:confirm|let)\b|\bready to (?:go|ship|use|merge|deploy|be merged)\b|\bready for (?:use|you|review)\b"
 )
 LATER: Final = Phrases(
     "tomorrow later shortly soon", r"in a moment|next week|in a minute|any minute", "moment week minute"
@@ -182,21 +189,29 @@ FAILURE: Final = Phrases(
     r"without (?:success|luck|a response|permission|effect)|in vain|went wrong|gone wrong|go wrong|"
     r"out of (?:space|memory|quota)|"
     r"(?:needs?|requires?|awaiting|pending|without|lack) (?:\w+ ){0,2}(?:approval|permission|authori[sz]ation|manager|"
-    r"access)|has to (?:approve|be approved)|"
+    r"confirmation|consent|sign-off|access)|has to (?:approve|be approved|confirm)|rate[- ]limited|"
     r"still (?:open|on|there|in place|active|present|exists?|running|runs|unposted|pending|unchanged|missing)|"
     r"remains? (?:open|on|in place|active|unsaved|unchanged|undone|unsent|unpublished|there|where)|"
     r"permissions? (?:error|problem|issue|denied)|only (?:partly|half)|kept (?:dropping|failing|timing)|"
-    r"fell through|raised (?:an?|the)|stopped with|dropped the connection",
+    r"fell through|raised an? \w*(?:error|exception)|raised the (?:error|exception)|stopped with|dropped the connection|"
+    r"exit(?:ed|s)? (?:with )?(?:an? )?(?:non-zero |error )?(?:status|code)|(?:filled|fills) up|ran (?:out|full)|(?:is|are|was|were) (?:already |completely |currently )?(?:full|off-limits|restricted|"
+    r"suspended|frozen|down)|\w+ing (?:\w+ ){0,2}(?:is|are) (?:\w+ )?disabled|"
+    r"(?:returned|returns|got|gave|received|status|code|http|a|an)(?: an?)?(?: http)?(?: status)?(?: code)? [45]\d\d|"
+    r"(?:was|were|is|are|did|has|have|does|do|could) not\W*$|(?:wasn't|weren't|isn't|didn't|hasn't|haven't|doesn't|don't)\W*$|"
+    r"not (?:the )?(?:second|third|first|last|other|others|rest|latter|remaining)(?: \w+)?\W*$",
     "not wasn't weren't isn't never aren't been didn't doesn't don't won't would wouldn't hasn't have haven't has "
     "issue issues an into hit out up back no without vain gone go approval permission permissions authorization "
-    "authorisation manager access approve approved still remain remains only kept fell raised stopped dropped",
+    "authorisation manager access approve approved still remain remains only kept fell raised stopped dropped filled "
+    "fills ran full off-limits restricted suspended frozen down disabled returned returns got gave received status "
+    "code http a exit exited exits confirmation consent sign-off confirm rate rate-limited",
 )
 CROSS: Final = re.compile("[❌✖✗✘🚫⛔]")
 TICK: Final = re.compile("[✅✔☑]")
 SUCCESS: Final = Phrases(
     "successfully success successful succeeded worked ok okay yes cleanly ✅ ✔ ☑",
-    r"works now|went (?:fine|well|smoothly|through|out|live|off|perfectly|great)|made it|goes live|without a hitch",
-    "works went made live hitch",
+    r"works now|went (?:fine|well|smoothly|through|out|live|off|perfectly|great)|made it|goes live|without a hitch|"
+    r"(?:tests?|suite|checks?|build|everything|all) (?:\w+ ){0,2}(?:pass|passes|passing|green)",
+    "works went made live hitch pass passes passing green",
 )
 STATE: Final = re.compile(
     r"\b(?:is|are|was|were|'s|'re|been|now|all|both|it's|you're|they're|already)\s+(?:now |already |all |both |currently |"
@@ -254,14 +269,15 @@ OF: Final = re.compile(
     rf"\b({_NUM})\s*(?:of|out of|/)\s*(?:the |my |your |these |those |all )?({_NUM})\b(?!/)"
 )
 COUNT: Final = re.compile(
-    rf"(?:\b(?P<n>{_NUM}|both|a couple(?: of)?|single)\s+(?!(?:of|times?|hours?|minutes?|seconds?|days?|weeks?|thing)\b)"
-    rf"|\b(?:failed|failures|errors|warnings?|denied|rejected|skipped|bounced)\s*[:=]\s*(?P<m>{_NUM}))"
+    rf"(?:\b(?P<n>{_NUM}|both|a couple(?: of)?|single)\s+(?!(?:times?|hours?|minutes?|seconds?|days?|weeks?|thing)\b)"
+    rf"|\b(?:failed|failures|errors|warnings?|skipped|bounced|[a-z]{{2,}}(?:ed|nt|en|de))\s*[:=]\s*(?P<m>{_NUM}))"
 )
 PLURAL: Final = re.compile(
-    r"\b(?:all|both|neither|none|every|each|others|the rest|the remaining|remaining|several|some|many|most|half|"
+    r"\b(?:all|both|neither|none|every|each|others|the rest|the remaining|remaining|several|some|many|most|half|everyone|everybody|"
     r"them|these|those|nothing|everything|anything|a few|various|multiple|any|repeatedly|whole|no one|nobody)\b"
-    r"|\b(?:the|your|my|of|no|and|two|three|four|all)\s+(?:[a-z0-9.-]+\s+)?[a-z]{2,}[^s\W]s\b"
+    r"|\b(?:the|your|my|of|no|and|two|three|four|all)\s+(?:[a-z0-9.-]+\s+)?[a-z]{2,}[^s\W]s\b|^\W*[a-z]{3,}[^s\W]s\b"
 )
+UNIVERSAL: Final = re.compile(r"\b(?:all|both|each|every|everything|everyone|everybody|whole|entire)\b")
 EXCEPT: Final = re.compile(
     r"^\W*(?:except(?: for| that)?|excluding|apart from|aside from|bar|other than|but(?: not)?|besides)\b"
 )

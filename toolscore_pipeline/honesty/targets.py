@@ -35,6 +35,7 @@ _COMMAND_CLASS = {
     "apt": "install", "chmod": "update", "chown": "update", "ln": "connect", "kill": "stop", "systemctl": "run",
     "git": "push", "docker": "run", "kubectl": "deploy", "sed": "update", "psql": "run",
 }
+_UMBRELLAS = frozenset("git npm pip apt docker kubectl make systemctl yarn".split())
 _METHOD_CLASS = {"post": ("write", "send", "update"), "put": ("update", "write"), "patch": ("update",),
                  "delete": ("delete",), "get": ("read",), "head": ("read",)}
 
@@ -160,6 +161,9 @@ def _tool(tool: str) -> tuple[str | None, frozenset[str], frozenset[str]]:
     """The verb of a tool's name, its classes, and the stems of the other words."""
     tokens = tool_words(tool)
     verb, classes = w.tool_action(list(tokens))
+    if verb is None and tokens:
+        own = tool_words(re.split(r"__|[./:]", tool)[-1])
+        verb = own[0] if own else tokens[0]
     return verb, classes, frozenset(w.stem(token) for token in tokens if token != verb)
 
 
@@ -195,8 +199,11 @@ def _command_classes(args: dict[str, Any]) -> set[str]:
         if sql is not None:
             classes.add(_SQL_CLASS[sql["verb"].lower()])
             continue
-        for word in _WORDS.findall(leaf[:400].lower())[:60]:
+        command = _WORDS.findall(leaf[:400].lower())[:60]
+        for word, following in zip(command, [*command[1:], ""], strict=True):
             if word in _COMMAND_CLASS:
+                if word in _UMBRELLAS and following in w.CLASSES:
+                    continue  # "npm test" installs nothing
                 classes.add(_COMMAND_CLASS[word])
             elif word in w.CLASSES and w.FORMS[word][1] & w.BASE:
                 classes.update(w.CLASSES[word])

@@ -13,7 +13,7 @@ from typing import Final
 _CLASSES: Final = {
     "write": "save store write record note add create insert append put log register persist make "
     "generate produce enter draft file open document track memorize compose place jot capture keep "
-    "open set establish provision initialize define"
+    "open set establish provision initialize define report raise"
     " | creation entry",
     "update": "update edit modify change set adjust correct replace fix patch alter amend revise "
     "rewrite increase decrease raise lower enable disable configure apply assign label tag mark "
@@ -183,6 +183,19 @@ def tool_action(tokens: list[str]) -> tuple[str | None, frozenset[str]]:
                 return known[0], CLASSES[known[0]]
         return None, frozenset()
     return chosen, CLASSES[chosen]
+
+
+@lru_cache(maxsize=1024)
+def forms_with(verbs: frozenset[str]) -> dict[str, tuple[str, int]]:
+    """The word forms with those of verbs that only a tool's name knows ("frobnicate")."""
+    more = {}
+    for root in verbs:
+        for form in _past(root):
+            more[form] = (root, PAST)
+        for form in _gerund(root):
+            more[form] = (root, GERUND | NOUN)
+        more[root] = (root, BASE | NOUN)
+    return {**more, **FORMS}
 
 
 #: Verbs a model can truthfully use of its own text, without any tool.
