@@ -235,5 +235,5 @@ select
     outcome_count::integer as outcome_count,                    -- of those, with a result or an error recorded
     duration_count::integer as duration_count,                  -- of those, with a duration
     cost_count::integer as cost_count,                          -- of those, with a cost
-    (final_answer is not null and final_answer != '')::boolean as is_final_answer_known, -- whether the final answer was recorded
+    (not is_blank(final_answer))::boolean as is_final_answer_known, -- whether the final answer was recorded
 from gather

@@ -3,3 +3,10 @@
 -- might be white space to Python) at an end.
 create or replace macro needs_normalising(value_json) as
     regexp_matches(value_json, '[0-9][.eE]|-0|\\u00|^"(\s|\\[tnrf]|[^ -~])|(\s|\\[tnrf]|[^ -~])"$');
+
+-- Whether a text is empty or holds nothing but what Python's strip takes for white space.
+create or replace macro is_blank(value) as
+    value is null
+    or regexp_full_match(
+        value, '[\s\x0b\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*'
+    );

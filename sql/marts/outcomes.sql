@@ -57,36 +57,18 @@ name_variants as (
         runs.cost_usd,
         runs.duration_seconds,
         runs.started_at,
+        runs.path,
+        runs.locator,
     from comparisons
     inner join runs on comparisons.source is null or runs.source = comparisons.source
     left join latest_grades using (run_id)
 ),
 
 -- Few runs are recorded twice: only these need to be put in order. The hash only narrows down.
-hash_identities as (
-    select
-        comparison,
-        run_id,
-        variant,
-        task,
-        repetition,
-        configuration,
-        outcome,
-        cost_usd,
-        duration_seconds,
-        started_at,
-        case
-            when repetition is not null
-                then hash(comparison, variant, task, configuration, repetition)
-        end as identity_hash,
-    from name_variants
-    where variant is not null
-),
-
 find_repeated as (
-    select identity_hash
-    from hash_identities
-    where identity_hash is not null
+    select hash(comparison, variant, task, configuration, repetition) as identity_hash
+    from name_variants
+    where repetition is not null
     group by all
     having count(*) > 1
 ),
@@ -94,22 +76,18 @@ find_repeated as (
 -- The record first made counts; a run without a repetition is told apart by its id alone.
 order_records as (
     select
-        hash_identities.comparison,
+        comparison,
         run_id,
         row_number() over (
-            partition by
-                hash_identities.comparison,
-                hash_identities.variant,
-                hash_identities.task,
-                hash_identities.configuration,
-                hash_identities.repetition
-            order by
-                runs.started_at asc nulls last, runs.path asc,
-                length(runs.locator) asc, runs.locator asc, run_id asc
+            partition by comparison, variant, task, configuration, repetition
+            order by started_at asc nulls last, path asc, length(locator) asc, locator asc, run_id asc
         ) as record_number,
-    from hash_identities
-    semi join find_repeated using (identity_hash)
-    inner join runs using (run_id)
+    from name_variants
+    where
+        repetition is not null
+        and hash(comparison, variant, task, configuration, repetition) in (
+            select identity_hash from find_repeated
+        )
 ),
 
 find_repeats as (
@@ -133,8 +111,9 @@ mark_repeats as (
         duration_seconds,
         started_at,
         find_repeats.run_id is not null as is_repeat,
-    from hash_identities
+    from name_variants
     left join find_repeats using (comparison, run_id)
+    where variant is not null
 )
 
 select

@@ -99,8 +99,7 @@ select
         not coalesce(is_troubled, true)
         and injected_json is null
         and honesty_json is null
-        and coalesce(is_plainly_english(final_answer), false)
-    )::boolean as is_plain,                     -- whether nothing failed, warned or refused and the answer is plain English: then every check passes
+    )::boolean as is_plain,                     -- whether nothing failed, warned or refused: then only the answer's language matters
 from pairs
 inner join runs using (run_id)
 inner join judgments using (judgment_id)
