@@ -60,6 +60,7 @@ SCENARIOS = (
     Scenario("30 tasks, a third of them run by one variant only", 30, 5, only=1 / 3),
     Scenario("100 tasks, 10 runs each, the effect differs by task", 100, 10),
 )
+FEW = Scenario("6 tasks, 3 runs each, same effect on every task", 6, 3, 1.0, 0.7, 0.0)
 
 
 @dataclass(frozen=True)
@@ -213,8 +214,11 @@ def main(studies: int = 4000) -> None:
             f"  {scenario.name:52} clustered {found.clustered:.1%}  naive {found.naive:.1%}"
             f"  undefined {found.undefined:.1%}"
         )
-    print(f"  studentised cluster bootstrap, {SCENARIOS[0].name}: ", end="")
-    print(f"{bootstrap_coverage(SCENARIOS[0], studies):.1%}")
+    few, bootstrap = coverage(FEW, studies), bootstrap_coverage(FEW, studies)
+    print(
+        f"  {FEW.name:52} clustered {few.clustered:.1%}  naive {few.naive:.1%}"
+        f"  studentised cluster bootstrap {bootstrap:.1%}"
+    )
     print("false calls of two equal variants, alpha 5 %")
     for n in (10, 30, 100, 300):
         rates = [call_rate(n, rate, rate, studies * 5) for rate in (0.1, 0.5, 0.9)]

@@ -298,6 +298,10 @@ class TestBySimulation:
         assert 0.93 <= found.clustered <= 0.97
         assert found.naive > 0.97
 
+    def test_with_six_tasks_the_bootstrap_covers_too_little(self) -> None:
+        assert simulations.coverage(simulations.FEW, 1000).clustered >= 0.94
+        assert simulations.bootstrap_coverage(simulations.FEW, 1000) < 0.92
+
     @pytest.mark.parametrize("n", [10, 30, 100])
     @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
     def test_equal_variants_are_seldom_called(self, n: int, rate: float) -> None:

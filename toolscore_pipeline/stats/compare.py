@@ -9,6 +9,7 @@ runs needed) stands beside that verdict and never replaces it.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -30,8 +31,9 @@ from toolscore_pipeline.stats.runs import Run
 from toolscore_pipeline.stats.tasks import (
     ClusteredDifference,
     PairedTest,
-    clustered_difference,
-    paired_test,
+    align_tasks,
+    clustered_from,
+    paired_from,
     runs_needed,
 )
 
@@ -428,9 +430,11 @@ def _pair(
 ) -> PairComparison:
     passes_a, passes_b = a.counts["pass"], b.counts["pass"]
     call = call_difference(a.variant, b.variant, passes_a, a.n, passes_b, b.n, min_n, alpha)
-    changes = task_changes(tasks_a, tasks_b)
-    improved = sum(1 for change in changes if change.difference > 0)
-    worsened = sum(1 for change in changes if change.difference < 0)
+    aligned = align_tasks(tasks_a, tasks_b)
+    common = (aligned.n_a > 0) & (aligned.n_b > 0)
+    # In whole numbers, so that equal rates of unequal counts are equal.
+    moves = (aligned.passes_b * aligned.n_a - aligned.passes_a * aligned.n_b)[common]
+    improved, worsened = int((moves > 0).sum()), int((moves < 0).sum())
     rates_known = a.pass_rate is not None and b.pass_rate is not None
     return PairComparison(
         a=a.variant,
@@ -441,26 +445,34 @@ def _pair(
         distinguishable=call.distinguishable,
         verdict=call.verdict,
         odds_ratio=odds_ratio(passes_b, b.n - passes_b, passes_a, a.n - passes_a),
-        clustered=clustered_difference(tasks_a, tasks_b),
-        paired=paired_test(tasks_a, tasks_b),
+        clustered=clustered_from(aligned),
+        paired=paired_from(aligned),
         runs_needed=(runs_needed(passes_a / a.n, passes_b / b.n, alpha) if rates_known else None),
         common=_common_tasks(a.variant, b.variant, tasks_a, tasks_b, min_n, alpha),
         improved=improved,
         worsened=worsened,
-        unchanged=len(changes) - improved - worsened,
-        moved=[change for change in changes[:_MOVED_LISTED] if change.difference],
+        unchanged=int(common.sum()) - improved - worsened,
+        moved=_most_moved(tasks_a, tasks_b),
     )
 
 
 def task_changes(a: dict[str, TaskCounts], b: dict[str, TaskCounts]) -> list[TaskChange]:
     """How each task both variants ran moved from ``a`` to ``b``: largest change first."""
-    changes = []
-    for task, old in a.items():
-        new = b.get(task)
-        if new is not None:
-            n_a, n_b, difference = old.n, new.n, new.rate - old.rate
-            changes.append(TaskChange(task, old.passes, n_a, new.passes, n_b, difference))
-    return sorted(changes, key=lambda change: (-abs(change.difference), change.task))
+    return [_change(a[task], b[task]) for _, task in sorted(_moves(a, b))]
+
+
+def _most_moved(a: dict[str, TaskCounts], b: dict[str, TaskCounts]) -> list[TaskChange]:
+    most = heapq.nsmallest(_MOVED_LISTED, _moves(a, b))
+    return [_change(a[task], b[task]) for size, task in most if size]
+
+
+def _moves(a: dict[str, TaskCounts], b: dict[str, TaskCounts]) -> list[tuple[float, str]]:
+    """Minus the size of the change, and the task, of each task both variants ran."""
+    return [(-abs(b[task].rate - cell.rate), task) for task, cell in a.items() if task in b]
+
+
+def _change(old: TaskCounts, new: TaskCounts) -> TaskChange:
+    return TaskChange(old.task, old.passes, old.n, new.passes, new.n, new.rate - old.rate)
 
 
 def _common_tasks(

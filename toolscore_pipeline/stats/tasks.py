@@ -75,75 +75,94 @@ class PairedTest:
     resamples: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AlignedTasks:
+    """The added-up runs of two variants, side by side: one place per task of either.
+
+    Attributes:
+        tasks: the tasks' names.
+        passes_a, n_a, passes_b, n_b: whole-number arrays; 0 runs where a variant did not run one.
+    """
+
+    tasks: list[str]
+    passes_a: Any
+    n_a: Any
+    passes_b: Any
+    n_b: Any
+
+
+def align_tasks(a: Mapping[str, TaskCounts], b: Mapping[str, TaskCounts]) -> AlignedTasks:
+    """Put the tasks of two variants side by side, those of ``a`` first."""
+    import numpy as np
+
+    tasks = list(dict.fromkeys([*a, *b]))
+    none = TaskCounts("", "")
+    cells_a = [a.get(task, none) for task in tasks]
+    cells_b = [b.get(task, none) for task in tasks]
+    return AlignedTasks(
+        tasks,
+        np.array([cell.passes for cell in cells_a], dtype=np.int64),
+        np.array([cell.n for cell in cells_a], dtype=np.int64),
+        np.array([cell.passes for cell in cells_b], dtype=np.int64),
+        np.array([cell.n for cell in cells_b], dtype=np.int64),
+    )
+
+
 def clustered_difference(
     a: Mapping[str, TaskCounts], b: Mapping[str, TaskCounts]
 ) -> ClusteredDifference | None:
     """The difference of pass rates (b minus a) with a 95 % interval clustered by task.
 
-    A least-squares fit of the outcome on the variant has two group means; its CR2 variance and
-    Bell-McCaffrey degrees of freedom then have the closed form computed here.
-
     Returns:
         None when a variant has fewer than two tasks, or nothing varies between tasks, so that no
         spread can be estimated.
     """
-    if len(a) < 2 or len(b) < 2:
+    return clustered_from(align_tasks(a, b))
+
+
+def clustered_from(pair: AlignedTasks) -> ClusteredDifference | None:
+    """:func:`clustered_difference` of tasks that are side by side already.
+
+    A least-squares fit of the outcome on the variant has two group means; its CR2 variance and
+    Bell-McCaffrey degrees of freedom then have the closed form computed here.
+    """
+    import numpy as np
+    from scipy.special import stdtrit
+
+    total_a, total_b = int(pair.n_a.sum()), int(pair.n_b.sum())
+    # All runs of a variant in one task, or none at all: no spread to see.
+    if not total_a or not total_b or pair.n_a.max() == total_a or pair.n_b.max() == total_b:
         return None
-    sizes_a = {task: cell.n for task, cell in a.items()}
-    sizes_b = {task: cell.n for task, cell in b.items()}
-    n_a, n_b = sum(sizes_a.values()), sum(sizes_b.values())
-    if not n_a or not n_b:
-        return None
-    rate_a = sum(cell.passes for cell in a.values()) / n_a
-    rate_b = sum(cell.passes for cell in b.values()) / n_b
-    variance = 0.0
-    trace = trace_square = cross = 0.0
-    aa = ab = bb = 0.0
-    clusters = dict.fromkeys([*a, *b])
-    for task in clusters:
-        influence = weight = 0.0
-        r_a = r_b = 0.0
-        for cells, sizes, n, rate, sign in (
-            (a, sizes_a, n_a, rate_a, -1.0),
-            (b, sizes_b, n_b, rate_b, 1.0),
-        ):
-            size = sizes.get(task, 0)
-            if not size:
-                continue
-            if size == n:  # all runs of the variant are of this task: no spread to see
-                return None
-            scale = sign / (n * math.sqrt(1 - size / n))
-            influence += scale * (cells[task].passes - rate * size)
-            weight += scale * scale * size
-            r = scale * size / math.sqrt(n)
-            r_a, r_b = (r, r_b) if sign < 0 else (r_a, r)
-        variance += influence * influence
-        # G = D - R R', one row of R per task: only its trace and that of its square are needed.
-        own = r_a * r_a + r_b * r_b
-        trace += weight - own
-        trace_square += weight * weight
-        cross += weight * own
-        aa += r_a * r_a
-        ab += r_a * r_b
-        bb += r_b * r_b
-    trace_square += aa * aa + 2 * ab * ab + bb * bb - 2 * cross
+    rate_a, rate_b = int(pair.passes_a.sum()) / total_a, int(pair.passes_b.sum()) / total_b
+    scale_a = -1 / (total_a * np.sqrt(1 - pair.n_a / total_a))
+    scale_b = 1 / (total_b * np.sqrt(1 - pair.n_b / total_b))
+    influence = scale_a * (pair.passes_a - rate_a * pair.n_a)
+    influence += scale_b * (pair.passes_b - rate_b * pair.n_b)
+    variance = float(influence @ influence)
+    # The influences have the covariance D - R R' with D diagonal and one row of R per task; the
+    # degrees of freedom need only its trace and that of its square.
+    weight = scale_a**2 * pair.n_a + scale_b**2 * pair.n_b
+    rows = np.column_stack(
+        (scale_a * pair.n_a / math.sqrt(total_a), scale_b * pair.n_b / math.sqrt(total_b))
+    )
+    own = (rows**2).sum(axis=1)
+    trace = float((weight - own).sum())
+    trace_square = float(weight @ weight - 2 * (weight @ own) + ((rows.T @ rows) ** 2).sum())
     # Identical tasks leave a sum of rounding errors, not a spread.
     if variance <= 1e-24 or trace_square <= 0:
         return None
-    from scipy.special import stdtrit
-
     df = trace * trace / trace_square
     error = math.sqrt(variance)
     half = float(stdtrit(df, 0.975)) * error
     difference = rate_b - rate_a
-    naive = rate_a * (1 - rate_a) / n_a + rate_b * (1 - rate_b) / n_b
+    naive = rate_a * (1 - rate_a) / total_a + rate_b * (1 - rate_b) / total_b
     return ClusteredDifference(
         difference=difference,
         low=max(-1.0, difference - half),
         high=min(1.0, difference + half),
         standard_error=error,
         df=df,
-        clusters=len(clusters),
+        clusters=len(pair.tasks),
         design_effect=variance / naive if naive > 0 else None,
     )
 
@@ -155,29 +174,31 @@ def paired_test(a: Mapping[str, TaskCounts], b: Mapping[str, TaskCounts]) -> Pai
     differences of task pass rates are flipped: under the hypothesis that the variants are alike,
     each task's difference is as likely as its opposite.
     """
-    counts = [
-        (a[task].passes, size, b[task].passes, other_size)
-        for task in a
-        if task in b and (size := a[task].n) and (other_size := b[task].n)
-    ]
-    if not counts:
+    return paired_from(align_tasks(a, b))
+
+
+def paired_from(pair: AlignedTasks) -> PairedTest | None:
+    """:func:`paired_test` of tasks that are side by side already."""
+    common = (pair.n_a > 0) & (pair.n_b > 0)
+    tasks = int(common.sum())
+    if not tasks:
         return None
-    tasks = len(counts)
-    differences = [passes_b / n_b - passes_a / n_a for passes_a, n_a, passes_b, n_b in counts]
-    mean = math.fsum(differences) / tasks
-    if all(n_a == 1 == n_b for _, n_a, _, n_b in counts):
+    passes_a, n_a = pair.passes_a[common], pair.n_a[common]
+    passes_b, n_b = pair.passes_b[common], pair.n_b[common]
+    mean = math.fsum(passes_b / n_b - passes_a / n_a) / tasks
+    if (n_a == 1).all() and (n_b == 1).all():
         from scipy.stats import binomtest
 
-        gained = sum(1 for difference in differences if difference > 0)
-        lost = sum(1 for difference in differences if difference < 0)
+        gained, lost = int((passes_b > passes_a).sum()), int((passes_b < passes_a).sum())
         discordant = gained + lost
         p_value = float(binomtest(gained, discordant).pvalue) if discordant else 1.0
         return PairedTest("exact McNemar", tasks, mean, p_value)
     # Rates with a common denominator make the differences whole numbers: exact ties, exact sums.
-    denominator = math.lcm(*{n for _, n_a, _, n_b in counts for n in (n_a, n_b)})
+    # Python's own, for a common denominator may be longer than any machine word.
+    counts = [column.tolist() for column in (passes_a, n_a, passes_b, n_b)]
+    denominator = math.lcm(*{*counts[1], *counts[3]})
     units = [
-        passes_b * (denominator // n_b) - passes_a * (denominator // n_a)
-        for passes_a, n_a, passes_b, n_b in counts
+        y * (denominator // m) - x * (denominator // n) for x, n, y, m in zip(*counts, strict=True)
     ]
     sizes = [abs(unit) for unit in units if unit]
     if not sizes:
@@ -186,7 +207,8 @@ def paired_test(a: Mapping[str, TaskCounts], b: Mapping[str, TaskCounts]) -> Pai
     sizes = [size // divisor for size in sizes]
     observed = abs(sum(units)) // divisor
     if sum(sizes) * len(sizes) <= _EXACT_STEPS:
-        return PairedTest("exact permutation", tasks, mean, _exact_sign_flips(sizes, observed))
+        p_value = _exact_sign_flips(sizes, observed)
+        return PairedTest("exact permutation", tasks, mean, p_value)
     p_value = _sampled_sign_flips(sizes, observed)
     return PairedTest("sampled permutation", tasks, mean, p_value, seed=SEED, resamples=RESAMPLES)
 
@@ -212,9 +234,11 @@ def _exact_sign_flips(sizes: list[int], observed: int) -> float:
 def _sampled_sign_flips(sizes: list[int], observed: int) -> float:
     import numpy as np
 
-    sums = _signs(len(sizes)) @ np.array(sizes, dtype=np.float64)
-    scale = float(max(sizes)) * len(sizes) * 1e-12
-    at_least = int((np.abs(sums) >= observed - scale).sum())
+    # Divided by the largest, for whole numbers this long may be past any double.
+    largest = max(sizes)
+    shares = np.array([size / largest for size in sizes])
+    sums = np.abs(_signs(len(sizes)) @ shares)
+    at_least = int((sums >= observed / largest - 1e-12 * len(sizes)).sum())
     return (at_least + 1) / (RESAMPLES + 1)
 
 
@@ -287,10 +311,21 @@ def _interval_power(low: float, high: float, n: int) -> float:
     from scipy.special import bdtrc
     from scipy.stats import binom
 
-    bounds = [wilson_interval(passes, n) for passes in range(n + 1)]
-    lows = np.array([bound[0] for bound in bounds])
-    highs = np.array([bound[1] for bound in bounds])
+    lows, highs = _bounds(n)
+    # Passes of the worse variant further than 9 deviations from its mean add nothing.
+    reach = 9 * math.sqrt(n * low * (1 - low)) + 10
+    first, last = max(0, int(n * low - reach)), min(n, int(n * low + reach))
+    passes = np.arange(first, last + 1)
     # The fewest passes of the better variant whose interval starts above the other's end.
-    fewest = np.searchsorted(lows, highs, side="right")
+    fewest = np.searchsorted(lows, highs[passes], side="right")
     chance = np.where(fewest > n, 0.0, bdtrc(fewest - 1.0, n, high))
-    return float((binom.pmf(np.arange(n + 1), n, low) * chance).sum())
+    return float((binom.pmf(passes, n, low) * chance).sum())
+
+
+@lru_cache(maxsize=256)
+def _bounds(n: int) -> tuple[Any, Any]:
+    """The Wilson bounds of 0 to ``n`` passes in ``n`` runs."""
+    import numpy as np
+
+    bounds = np.array([wilson_interval(passes, n) for passes in range(n + 1)])
+    return bounds[:, 0].copy(), bounds[:, 1].copy()
