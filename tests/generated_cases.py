@@ -43,7 +43,7 @@ MATCHERS: tuple[Any, ...] = (
     [{"$any": True}],
     {"$literal": {"k": 1}},
 )
-ERRORS: tuple[Any, ...] = ("bad", "", None, {}, {"message": "no"}, 0, False, [])
+ERRORS: tuple[Any, ...] = ("bad", "", None, {}, {"message": "no"}, False, [])
 WEIGHTS = (
     "selection_accuracy",
     "argument_f1",
