@@ -194,6 +194,56 @@ class TestCommand:
         assert (code, "there are no runs" in err) == (2, True)
 
 
+class TestProject:
+    """The comparisons of a project, read from its published warehouse."""
+
+    @pytest.fixture
+    def project(self, tmp_path: Path) -> Path:
+        (tmp_path / "toolscore.yaml").write_text(
+            "warehouse: w.duckdb\n"
+            "sources: [{name: rows, path: runs.jsonl}]\n"
+            "comparisons:\n"
+            "  - {name: one, baseline: a, k: 2, select: lexicographic, protocol: p.yaml}\n"
+            "  - {name: two, variant_key: model, min_n: 5}\n"
+        )
+        (tmp_path / "p.yaml").write_text(PROTOCOL)
+        rows = [
+            {
+                **row, "run_record_version": "1", "cell_id": f"{row['arm_id']}{i}", "model": "m",
+                "status": "completed", "outcome": "pass" if row["passed"] else "fail", "calls": [],
+                "started_at": "2026-01-01T00:00:00Z",
+            }
+            for i, row in enumerate(rows_of("a", 5) + rows_of("b", 19))
+        ]  # fmt: skip
+        write_rows(tmp_path / "runs.jsonl", rows)
+        return tmp_path
+
+    def test_each_comparison_is_shown_as_published(
+        self, compare: Run_, project: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["build", "--project", str(project), "--quiet"]) == 0
+        capsys.readouterr()
+        code, out, err = compare("--project", project, "--markdown", project / "report.md")
+        assert (code, err) == (0, "")
+        assert "b passes more often than a (95.0 % against 25.0 %" in out.replace("\n", " ")
+        assert "Selected: b." in out
+        assert "Decision: adopt" in out
+        assert "after the first run it judges" in out.replace("\n", " ")
+        assert {path.name for path in project.glob("*.md")} == {"report-one.md", "report-two.md"}
+        _, out, _ = compare("--project", project, "--json", "-")
+        reports = json.loads(out)["comparisons"]
+        assert [report["name"] for report in reports] == ["one", "two"]
+        assert [v["variant"] for v in reports[1]["variants"]] == ["m"]
+        assert reports[0]["protocol"]["decision"] == "adopt"
+        assert reports[1]["protocol"] is None
+
+    def test_what_is_missing_is_said(self, compare: Run_, project: Path, tmp_path: Path) -> None:
+        code, _, err = compare("--project", project)
+        assert (code, "toolscore build" in err) == (2, True)
+        code, _, err = compare("--project", project, "--runs", tmp_path / "runs.jsonl")
+        assert (code, "leave out --runs" in err) == (2, True)
+
+
 GOLD = [{"tool": "search", "args": {"q": "lisbon"}}, {"tool": "book", "args": {"id": 7}}]
 
 

@@ -148,15 +148,19 @@ def _refuse_without_runs(**options: object) -> None:
 def _project_comparisons(project: Path | None) -> list[ProjectComparison]:
     """The comparisons of a project, as its warehouse was last published."""
     from toolscore_pipeline.project import open_project
-    from toolscore_pipeline.stats.marts import read_comparisons
+    from toolscore_pipeline.stats.marts import protocol_warnings, read_comparisons
     from toolscore_pipeline.warehouse import Warehouse
 
     opened = open_project(project)
     connection = Warehouse(opened.warehouse).read()
     try:
         found = read_comparisons(connection)
+        warnings = protocol_warnings(connection)
     finally:
         connection.close()
+    for one in found:
+        if one.name in warnings:
+            one.comparison.notes.append(warnings[one.name])
     if not found:
         raise UsageError(
             "the project has no comparisons; add some to toolscore.yaml, or give --runs or --traces"

@@ -179,6 +179,21 @@ def read_comparisons(connection: duckdb.DuckDBPyConnection) -> list[ProjectCompa
     ]
 
 
+def protocol_warnings(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """By comparison, a sentence about a protocol declared or changed after its first run."""
+    rows = connection.execute(
+        "select comparison, is_changed_late, declared_at::varchar, first_run_at::varchar"
+        " from marts.protocol_decisions where is_current and is_declared_late"
+    ).fetchall()
+    return {
+        name: (
+            f"The protocol was {'changed' if is_changed else 'first seen'} at {declared_at}, after "
+            f"the first run it judges ({first_run_at}): its rules may have been chosen to fit."
+        )
+        for name, is_changed, declared_at, first_run_at in rows
+    }
+
+
 def decide(
     connection: duckdb.DuckDBPyConnection,
     now: datetime,

@@ -54,7 +54,7 @@ def pairs_table(comparison: Comparison) -> Table:
             "distinguishable",
             "by task, 95 %",
             "paired p",
-            "tasks up / down / same",
+            "up/down/same",
             "runs needed",
         ),
         [_pair_row(pair) for pair in comparison.pairs],
@@ -243,7 +243,7 @@ def _pair_row(pair: PairComparison) -> tuple[str, ...]:
         "yes" if pair.distinguishable else "no",
         f"{points(clustered.low)} to {points(clustered.high)}" if clustered else "not estimable",
         format_p(paired.p_value) if paired else "no common task",
-        f"{pair.improved} / {pair.worsened} / {pair.unchanged}",
+        f"{pair.improved}/{pair.worsened}/{pair.unchanged}",
         "" if pair.runs_needed is None else str(pair.runs_needed),
     )
 
