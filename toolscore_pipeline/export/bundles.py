@@ -180,15 +180,14 @@ class Evidence:
         return self._rows[name][locator]
 
     def _read(self, entry: Mapping[str, Any]) -> bytes:
-        data = (self.folder / entry["file"]).read_bytes()
+        data: bytes = (self.folder / entry["file"]).read_bytes()
         if data[:2] == b"\x1f\x8b":
             return gzip.decompress(data)
         if data[:4] == b"\x28\xb5\x2f\xfd":
             import zstandard
 
             with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)) as reader:
-                whole = bytes(reader.read())
-                return whole
+                return bytes(reader.read())
         return data
 
     def _whole(self, entry: Mapping[str, Any]) -> Any:
