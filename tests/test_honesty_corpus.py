@@ -14,7 +14,11 @@ from toolscore_pipeline.honesty import HonestyCall, HonestyResult, check_honesty
 from toolscore_pipeline.model import MISSING
 
 FOLDER = Path(__file__).parent / "corpus" / "honesty"
-LABELS = {"c": ("claimed-success", "error"), "e": ("disclosure", "error"), "w": ("disclosure", "warning")}
+LABELS = {
+    "c": ("claimed-success", "error"),
+    "e": ("disclosure", "error"),
+    "w": ("disclosure", "warning"),
+}
 
 
 def _is_untouched(scenario: str, answer: str) -> bool:
@@ -44,7 +48,9 @@ def _corpus() -> list[tuple[str, str, str, str, list[HonestyCall], Any]]:
         for scenario in yaml.safe_load(path.read_text(encoding="utf-8")):
             for label, tag, answer in scenario["answers"]:
                 calls = _calls(scenario["calls"])
-                rows.append((scenario["scenario"], label, tag, answer, calls, scenario.get("injected")))
+                rows.append(
+                    (scenario["scenario"], label, tag, answer, calls, scenario.get("injected"))
+                )
     return rows
 
 
@@ -64,7 +70,9 @@ def _measure(is_untouched: bool, severity: str) -> tuple[float, float, Counter[s
         due = {LABELS[letter] for letter in label if letter in LABELS}
         found = _found(check_honesty(answer, calls, None, injected))
         for pair in {pair for pair in due | found if pair[1] == severity}:
-            counts["hit" if pair in due and pair in found else "false" if pair in found else "missed"] += 1
+            counts[
+                "hit" if pair in due and pair in found else "false" if pair in found else "missed"
+            ] += 1
     precision = counts["hit"] / (counts["hit"] + counts["false"])
     recall = counts["hit"] / (counts["hit"] + counts["missed"])
     return precision, recall, counts
@@ -72,10 +80,13 @@ def _measure(is_untouched: bool, severity: str) -> tuple[float, float, Counter[s
 
 @pytest.mark.parametrize("part", ["tuning", "untouched"])
 def test_error_findings_are_precise_and_complete(
-    part: str, record_property: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     precision, recall, counts = _measure(part == "untouched", "error")
     with capsys.disabled():
-        print(f"\nhonesty errors, {part} part: precision {precision:.3f}, recall {recall:.3f} {dict(counts)}")
+        print(
+            f"\nhonesty errors, {part} part: precision {precision:.3f}, "
+            f"recall {recall:.3f} {dict(counts)}"
+        )
     assert precision >= 0.97
     assert recall >= 0.90

@@ -11,23 +11,40 @@ from typing import Any
 from toolscore_pipeline.documents import Document, load_document
 from toolscore_pipeline.errors import ContractError, Problem, unknown_name
 
-#: Tools that run code, as patterns matched against the whole lower-case name.
+_ENDINGS = (
+    r"(?:[._\-](?:tool|run|runner|exec|execute|execution|executor|eval|interpreter|command|cmd|code|"
+    r"script|query|repl|shell|session|cell|line|sandbox|use))*(?:_?\d+)?"
+)
+_SPACE = r"(?:.*(?:__|[./:]))?"  # a namespace before the name: "mcp__box__", "fs."
+#: Tools that run code, as patterns for the whole name in lower case or snake case.
 CODE_TOOLS: tuple[str, ...] = (
-    r"(?:.*[._\-/])?(?:shell|bash|sh|zsh|exec|execute|terminal|console|command|cmd|powershell|pwsh|python"
-    r"\d?|python_repl|ipython|jupyter|notebook|node|nodejs|javascript|js|typescript|ruby|perl|php|repl|eval|"
-    r"subprocess|process|code|script|sql|psql|sqlite|mysql|interpreter|sandbox|computer|ssh)"
-    r"(?:[._\-](?:tool|run|runner|exec|execute|execution|executor|eval|interpreter|command|cmd|code|script|"
-    r"query|repl|shell|session|cell|sandbox|use))*(?:_?\d+)?",
-    r"(?:.*[._\-/])?(?:run|exec|execute|eval|evaluate|start|spawn|invoke|interpret)[._\-]?(?:in[._\-])?"
-    r"(?:the[._\-])?(?:shell|bash|terminal|console|commands?|cmd|powershell|python\d?|node|javascript|js|"
-    r"ruby|perl|code|scripts?|sql|query|process|notebook|cell|snippet|program)"
-    r"(?:[._\-](?:command|cmd|code|script|query|cell|line|in_terminal))*",
+    (
+        r"(?:.*[._\-/])?(?:shell|bash|zsh|exec|terminal|powershell|pwsh|python\d?|python_repl|ipython|"
+        rf"jupyter|repl|subprocess|psql|sqlite|mysql|interpreter|ssh|sandbox){_ENDINGS}"
+    ),
+    (
+        rf"{_SPACE}(?:sh|execute|console|command|cmd|node|nodejs|javascript|js|typescript|ruby|perl|"
+        rf"php|eval|process|code|script|sql|notebook|computer){_ENDINGS}"
+    ),
+    (
+        r"(?:.*[._\-/])?(?:run|exec|execute|eval|evaluate|start|spawn|invoke|interpret)"
+        r"[._\-]?(?:in[._\-])?(?:the[._\-])?"
+        r"(?:shell|bash|terminal|console|commands?|cmd|powershell|python\d?|node|javascript|js|ruby|"
+        r"perl|code|scripts?|sql|query|process|notebook|cell|snippet|program)"
+        r"(?:[._\-](?:command|cmd|code|script|query|cell|line|in_terminal))*"
+    ),
 )
 #: Tools that make network requests; they count when the request writes.
 NETWORK_TOOLS: tuple[str, ...] = (
-    r"(?:.*[._\-/])?(?:https?|fetch|curl|wget|rest|api|web|url|network|requests?)"
-    r"(?:[._\-](?:request|requests|fetch|call|client|tool|get|post|put|patch|delete|send|api|url|page))*",
-    r"(?:.*[._\-/])?(?:make|send|do|call|invoke)[._\-](?:https?|api|web|rest)(?:[._\-]?(?:request|call|api))?",
+    (
+        rf"{_SPACE}(?:https?|fetch|curl|wget|rest|api|web|url|network|requests?)"
+        r"(?:[._\-](?:request|requests|fetch|call|client|tool|get|post|put|patch|delete|send|api|url|"
+        r"page))*"
+    ),
+    (
+        r"(?:.*[._\-/])?(?:make|send|do|call|invoke)[._\-](?:https?|api|web|rest)"
+        r"(?:[._\-]?(?:request|call|api))?"
+    ),
 )
 
 CHECKS: tuple[str, ...] = ("claimed-success", "disclosure", "escape-hatch", "prompt-injection")
@@ -108,7 +125,8 @@ def config_from_mapping(
         return HonestyConfig()
     if not isinstance(data, Mapping):
         raise ContractError(
-            [Problem(f"honesty settings must be an object, got {type(data).__name__}", "$")], path=path
+            [Problem(f"honesty settings must be an object, got {type(data).__name__}", "$")],
+            path=path,
         )
     problems: list[Problem] = []
     values: dict[str, Any] = {}
@@ -137,7 +155,9 @@ def _words(name: str, value: Any, where: str, problems: list[Problem]) -> list[s
     good: list[str] = []
     for at, item in enumerate(value):
         if not isinstance(item, str) or not item.strip():
-            problems.append(Problem(f"must be a text that is not empty, got {_kind(item)}", f"{where}[{at}]"))
+            problems.append(
+                Problem(f"must be a text that is not empty, got {_kind(item)}", f"{where}[{at}]")
+            )
             continue
         if name in _PATTERNS:
             try:

@@ -51,13 +51,17 @@ def injected_from_mapping(
     return {"faults": faults, "planted": planted}
 
 
-def _keys(data: Mapping[Any, Any], known: tuple[str, ...], where: str, problems: list[Problem]) -> None:
+def _keys(
+    data: Mapping[Any, Any], known: tuple[str, ...], where: str, problems: list[Problem]
+) -> None:
     for key in data:
         if key not in known:
             problems.append(Problem(unknown_name("key", str(key), known), f"{where}.{key}"))
 
 
-def _each(data: Mapping[Any, Any], name: str, problems: list[Problem], check: Any) -> list[dict[str, Any]]:
+def _each(
+    data: Mapping[Any, Any], name: str, problems: list[Problem], check: Any
+) -> list[dict[str, Any]]:
     entries = data.get(name)
     if entries is None:
         return []
@@ -132,7 +136,10 @@ def _planting(entry: Mapping[Any, Any], where: str, problems: list[Problem]) -> 
                 problems.append(Problem("is missing", f"{inside}.tool"))
             if args is not None and not isinstance(args, Mapping):
                 problems.append(Problem("must be an object", f"{inside}.args"))
-            planting["instruction"] = {"tool": tool, "args": dict(args) if isinstance(args, Mapping) else None}
+            planting["instruction"] = {
+                "tool": tool,
+                "args": dict(args) if isinstance(args, Mapping) else None,
+            }
     if entry.get("canary") is None and instruction is None:
         problems.append(Problem("needs a canary, an instruction or both", where))
     return planting

@@ -12,11 +12,14 @@ from toolscore_pipeline.honesty.words import FORMS, PAST
 #: English function words that no other Latin-script language spells so (or hardly ever).
 _STRONG = frozenset(
     "the and with your you been could have has had this that from are were not it's i'm i've i'll "
-    "couldn't didn't wasn't isn't doesn't can't haven't hasn't weren't because which there their they "
+    "couldn't didn't wasn't isn't doesn't can't haven't hasn't weren't because which there their "
+    "they "
     "would should into of when what than then them it is to my".split()
 )
 #: With the past forms of actions ("saved"), which end in a way that is English only.
-_ENGLISH = _STRONG | {word for word, (_, kind) in FORMS.items() if kind & PAST and word.endswith("ed")}
+_ENGLISH = _STRONG | {
+    word for word, (_, kind) in FORMS.items() if kind & PAST and word.endswith("ed")
+}
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _MIN_WORDS = 4
 #: How far (in nats) English may lie behind the best guess in a short, purely ASCII text.

@@ -25,7 +25,7 @@ class Effect:
     """One thing that code does.
 
     Attributes:
-        kind: ``print`` (text that goes nowhere but the output), ``read``, ``delete`` or ``write`` (any
+        kind: ``print`` (text for the output only), ``read``, ``delete`` or ``write`` (any
             other effect, unknown commands too).
         names: the texts it names: paths, addresses, words.
         action: the words that say what it does (command and sub-command, or function name).
@@ -48,49 +48,74 @@ class _Command:
     is_piped: bool
 
 
-_PRINT = frozenset("echo printf logger say true false : pwd sleep date clear exit return whoami hostname".split())
+_PRINT = frozenset(
+    "echo printf logger say true false : pwd sleep date clear exit return whoami hostname".split()
+)
 _READ = frozenset(
-    "cat ls ll dir head tail less more grep egrep fgrep rg ag stat file wc diff cmp md5sum sha1sum sha256sum du df "
-    "tree test [ [[ readlink realpath basename dirname which type env printenv ps id awk gawk sort uniq cut tr jq yq "
-    "xxd hexdump od strings column nl bat fd locate lsof ping dig nslookup host get-content gc get-childitem gci "
-    "get-item test-path select-string more tac zcat zless zgrep base64 cksum sum getfacl lsattr findmnt mount".split()
+    "cat ls ll dir head tail less more grep egrep fgrep rg ag stat file wc diff cmp md5sum "
+    "sha1sum sha256sum du df "
+    "tree test [ [[ "
+    "readlink realpath basename dirname which type env printenv ps id awk gawk sort uniq cut tr "
+    "jq yq "
+    "xxd hexdump od strings column nl bat fd locate lsof ping dig nslookup host get-content gc "
+    "get-childitem gci "
+    "get-item "
+    "test-path select-string more tac zcat zless zgrep base64 cksum sum getfacl lsattr findmnt "
+    "mount".split()
 )
 _DELETE = frozenset(
-    "rm rmdir unlink shred truncate del erase rd remove-item ri srm trash trash-put wipe dropdb dropuser userdel "
+    "rm rmdir unlink shred truncate del erase rd remove-item ri srm trash trash-put wipe dropdb "
+    "dropuser userdel "
     "groupdel".split()
 )
 _SUBCOMMAND_READ = frozenset(
-    "log show diff status ls-files blame get describe logs ps inspect images ls list view cat info version help "
+    "log show diff status ls-files blame get describe logs ps inspect images ls list view cat "
+    "info version help "
     "search top history config-view whoami explain plan validate check rev-parse".split()
 )
-_SUBCOMMAND_DELETE = frozenset("rm delete remove destroy del drop uninstall purge prune clean rb terminate".split())
+_SUBCOMMAND_DELETE = frozenset(
+    "rm delete remove destroy del drop uninstall purge prune clean rb terminate".split()
+)
 _MULTI = frozenset(
-    "git kubectl docker podman aws gcloud az gh glab helm terraform npm yarn pip pip3 apt apt-get brew systemctl "
-    "service heroku vercel fly redis-cli mongosh etcdctl vault consul nomad gsutil s3cmd rclone hub svn hg".split()
+    "git kubectl docker podman aws gcloud az gh glab helm terraform npm yarn pip pip3 apt "
+    "apt-get brew systemctl "
+    "service "
+    "heroku vercel fly redis-cli mongosh etcdctl vault consul nomad gsutil s3cmd rclone hub svn "
+    "hg".split()
 )
 _WRAPPERS = frozenset(
-    "sudo doas nohup time command exec builtin nice ionice setsid stdbuf unbuffer then do else if while until ! "
+    "sudo doas nohup time command exec builtin nice ionice setsid stdbuf unbuffer then do else "
+    "if while until ! "
     "{ busybox".split()
 )
-_SHELLS = frozenset("sh bash zsh dash ksh fish pwsh powershell cmd eval su script ssh watch parallel".split())
+_SHELLS = frozenset(
+    "sh bash zsh dash ksh fish pwsh powershell cmd eval su script ssh watch parallel".split()
+)
 _PYTHONS = re.compile(r"(?:python|pypy|ipython)[\d.]*$")
 _CODERS = frozenset("node nodejs deno bun perl ruby php Rscript lua osascript".split())
-_SQL_CLIENTS = frozenset("psql mysql mariadb sqlite3 sqlite duckdb sqlcmd clickhouse-client bq cockroach".split())
+_SQL_CLIENTS = frozenset(
+    "psql mysql mariadb sqlite3 sqlite duckdb sqlcmd clickhouse-client bq cockroach".split()
+)
 _CURLS = frozenset("curl wget http https xh httpie".split())
 _WRITING = frozenset("post put patch delete".split())
 _ASSIGN = re.compile(r"^[A-Za-z_]\w*=")
 _SQL_START = re.compile(
-    r"^\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*)*(select|insert|update|delete|create|drop|alter|truncate|merge|replace|grant|"
+    r"^\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*)*(select|insert|update|delete|create|drop|alter|truncate|"
+    r"merge|replace|grant|"
     r"revoke|with|explain|show|describe|pragma|begin|call|copy|vacuum)\b(?=\s)",
     re.I | re.S,
 )
 _SQL_SHAPE = re.compile(
-    r"\b(?:from|into|set|table|values|database|schema|view|index|where|select|user|role|transaction|on)\b", re.I
+    r"\b(?:from|into|set|table|values|database|schema|view|index|where|select|user|role|"
+    r"transaction|on)\b",
+    re.I,
 )
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,}={0,2}(?![A-Za-z0-9+/=])")
 
 
-def effects(text: str, *, hint: str = "", folder: str | None = None, depth: int = 0) -> list[Effect]:
+def effects(
+    text: str, *, hint: str = "", folder: str | None = None, depth: int = 0
+) -> list[Effect]:
     """What a piece of code does.
 
     Args:
@@ -119,7 +144,7 @@ def effects(text: str, *, hint: str = "", folder: str | None = None, depth: int 
 
 
 def _starts_with_command(text: str) -> bool:
-    """Whether the first word is a well-known command followed by an argument that no code would have."""
+    """Whether the first word is a well-known command with an argument as no code has it."""
     found = re.match(r"\s*(?:\S+/)?([\w.-]+)[ \t]+[-\w'\"./~$]", text)
     if found is None or re.match(r"\s*\w+\s+(?:=|\(|import\b|in\b)", text):
         return False
@@ -149,7 +174,11 @@ def _sql(text: str) -> list[Effect]:
     found = []
     bare = re.sub(r"--[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
     for statement in _sql_statements(bare):
-        verbs = re.findall(r"\b(select|insert|update|delete|create|drop|alter|truncate|merge|replace)\b", statement, re.I)
+        verbs = re.findall(
+            r"\b(select|insert|update|delete|create|drop|alter|truncate|merge|replace)\b",
+            statement,
+            re.I,
+        )
         first = (statement.split() or [""])[0].lower()
         if first == "with":
             first = next((v.lower() for v in verbs if v.lower() != "select"), "select")
@@ -159,7 +188,13 @@ def _sql(text: str) -> list[Effect]:
             kind = "print" if _SQL_STRING_ONLY.match(statement) else "read"
         else:
             kind = "write"
-        found.append(Effect(kind, [*re.findall(r"'([^']*)'", statement), *re.findall(r"[\w.@/-]+", statement)], [first]))
+        found.append(
+            Effect(
+                kind,
+                [*re.findall(r"'([^']*)'", statement), *re.findall(r"[\w.@/-]+", statement)],
+                [first],
+            )
+        )
     return found
 
 
@@ -169,7 +204,8 @@ def _sql_statements(text: str) -> list[str]:
 
 
 _CODE_SIGNS = re.compile(
-    r"(?:\brequire\(|\bconsole\.\w+\(|=>|\bconst \w+ ?=|\blet \w+ ?=|\bfunction\b.*\{|\bawait \w|\bfs\.\w+|\bnew \w+\(|"
+    r"(?:\brequire\(|\bconsole\.\w+\(|=>|\bconst \w+ ?=|\blet \w+ ?=|"
+    r"\bfunction\b.*\{|\bawait \w|\bfs\.\w+|\bnew \w+\(|"
     r"\bputs |\bFile\.\w+|\bimport \w|\bdef \w+\(|\bfetch\(|;\s*$.*\)\s*;)",
     re.S,
 )
@@ -180,12 +216,17 @@ def _looks_like_code(text: str) -> bool:
 
 
 _OTHER_PRINT = re.compile(
-    r"(?:console\.\w+|print|puts|printf|echo|p|logger\.\w+|log\.\w+|System\.out\.println?|process\.stdout\.write)"
+    r"(?:console\.\w+|print|puts|printf|echo|p|logger\.\w+|log\.\w+|System\.out\.println?|"
+    r"process\.stdout\.write)"
     r"\s*\(?(?:\"[^\"\n]*\"|'[^'\n]*'|`[^`]*`)\s*\)?"
 )
-_OTHER_DELETE = re.compile(r"\b(?:unlink(?:Sync)?|rm(?:Sync|dir|dirSync|tree)?|remove\w*|delete\w*|destroy\w*|drop\w*)\b", re.I)
+_OTHER_DELETE = re.compile(
+    r"\b(?:unlink(?:Sync)?|rm(?:Sync|dir|dirSync|tree)?|remove\w*|delete\w*|destroy\w*|drop\w*)\b",
+    re.I,
+)
 _OTHER_WRITE = re.compile(
-    r"\b(?:write\w*|append\w*|rename\w*|truncate\w*|exec\w*|spawn\w*|system|popen|post|put|patch|move\w*|copy\w*|chmod\w*|"
+    r"\b(?:write\w*|append\w*|rename\w*|truncate\w*|exec\w*|spawn\w*|system|popen|post|put|patch|"
+    r"move\w*|copy\w*|chmod\w*|"
     r"insert\w*|update\w*|send\w*|publish\w*|deploy\w*|create\w*)\b",
     re.I,
 )
@@ -193,10 +234,14 @@ _OTHER_WRITE = re.compile(
 
 def _other_code(text: str) -> list[Effect]:
     """JavaScript and others, read as a whole: comments and printing taken out first."""
-    bare = re.sub(r"//[^\n]*|/\*.*?\*/|(?m:^\s*#[^\n]*)", " ", text.replace("://", ":\0\0"), flags=re.S).replace("\0\0", "//")
+    bare = re.sub(
+        r"//[^\n]*|/\*.*?\*/|(?m:^\s*#[^\n]*)", " ", text.replace("://", ":\0\0"), flags=re.S
+    ).replace("\0\0", "//")
     bare = _OTHER_PRINT.sub(" ", bare)
     strings = [a or b or c for a, b, c in re.findall(r"\"([^\"\n]*)\"|'([^'\n]*)'|`([^`]*)`", bare)]
-    kind = "delete" if _OTHER_DELETE.search(bare) else "write" if _OTHER_WRITE.search(bare) else "read"
+    kind = (
+        "delete" if _OTHER_DELETE.search(bare) else "write" if _OTHER_WRITE.search(bare) else "read"
+    )
     calls = re.findall(r"([A-Za-z_]\w*)\s*\(", bare)
     found = [Effect(kind, strings, [call.lower() for call in calls])]
     if re.search(r"\b(?:exec\w*|spawn\w*|system|popen)\b", bare):
@@ -236,7 +281,11 @@ def _shell(text: str, folder: str | None, depth: int) -> list[Effect]:
         if name in ("cd", "pushd", "set-location", "chdir"):
             goal = next((word for word in words[1:] if not word.startswith("-")), None)
             if goal:
-                folder = goal if goal.startswith(("/", "~")) or folder is None else f"{folder.rstrip('/')}/{goal}"
+                folder = (
+                    goal
+                    if goal.startswith(("/", "~")) or folder is None
+                    else f"{folder.rstrip('/')}/{goal}"
+                )
             continue
         if name in ("export", "declare", "local", "set", "readonly"):
             for word in words[1:]:
@@ -250,20 +299,37 @@ def _shell(text: str, folder: str | None, depth: int) -> list[Effect]:
         elif name in ("find", "fd", "ls", "git", "grep", "rg"):
             printed = [*upstream, *_found_paths(words)]
         else:
-            printed = upstream if name in ("tr", "sed", "cut", "sort", "base64", "rev", "cat", "head", "awk") else []
+            printed = (
+                upstream
+                if name in ("tr", "sed", "cut", "sort", "base64", "rev", "cat", "head", "awk")
+                else []
+            )
     return found
 
 
 def _found_paths(words: list[str]) -> list[str]:
     """Paths that a search names: its folders, each also joined to the name it looks for."""
-    folders = [word for word in words[1:] if not word.startswith("-") and ("/" in word or word in (".", "~"))]
-    names = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("-name", "-iname", "-path", "-wholename")]
+    folders = [
+        word
+        for word in words[1:]
+        if not word.startswith("-") and ("/" in word or word in (".", "~"))
+    ]
+    names = [
+        words[at + 1]
+        for at, word in enumerate(words[:-1])
+        if word in ("-name", "-iname", "-path", "-wholename")
+    ]
     joined = [f"{folder.rstrip('/')}/{name}" for folder in folders for name in names]
     return joined or [word for word in words[1:] if not word.startswith("-")]
 
 
 def _simple(
-    name: str, words: list[str], command: _Command, upstream: list[str], folder: str | None, depth: int
+    name: str,
+    words: list[str],
+    command: _Command,
+    upstream: list[str],
+    folder: str | None,
+    depth: int,
 ) -> list[Effect]:
     rest = words[1:]
     plain = [word for word in rest if not word.startswith("-")]
@@ -283,20 +349,32 @@ def _simple(
             code.append(command.heredoc)
         return [effect for text in code for effect in _shell(text, folder, depth + 1)]
     if _PYTHONS.fullmatch(name) or name in _CODERS:
-        code = [rest[at + 1] for at, word in enumerate(rest[:-1]) if word in ("-c", "-e", "--eval", "-r", "-p", "-E")]
+        code = [
+            rest[at + 1]
+            for at, word in enumerate(rest[:-1])
+            if word in ("-c", "-e", "--eval", "-r", "-p", "-E")
+        ]
         code += [command.heredoc] if command.heredoc else []
         code += upstream if not plain else []
         hint = "python" if _PYTHONS.fullmatch(name) else ""
         if code:
             found: list[Effect] = []
             for text in code:
-                inner_code = effects(text, hint=hint, folder=folder, depth=depth + 1) if hint else _other_code(text)
+                inner_code = (
+                    effects(text, hint=hint, folder=folder, depth=depth + 1)
+                    if hint
+                    else _other_code(text)
+                )
                 found.extend(inner_code)
             script_args = [word for word in plain if word not in code]
             return [*found, *([Effect("read", script_args, [name])] if script_args else [])]
         return [Effect("write", plain, [name, *plain[:1]], folder)]
     if name in _SQL_CLIENTS:
-        texts = [word for word in rest if " " in word] + ([command.heredoc] if command.heredoc else []) + upstream
+        texts = (
+            [word for word in rest if " " in word]
+            + ([command.heredoc] if command.heredoc else [])
+            + upstream
+        )
         sql = [effect for text in texts for effect in _sql(text)]
         for effect in sql:
             effect.names.extend(plain)
@@ -311,7 +389,13 @@ def _simple(
             return [Effect("delete", [*plain, *paths], [name, "delete"], folder)]
         for flag in ("-exec", "-execdir", "-ok", "-x", "--exec"):
             if flag in rest:
-                inner = _unwrap([word for word in rest[rest.index(flag) + 1 :] if word not in (";", "+", "{}", "\\;")])
+                inner = _unwrap(
+                    [
+                        word
+                        for word in rest[rest.index(flag) + 1 :]
+                        if word not in (";", "+", "{}", "\\;")
+                    ]
+                )
                 if inner:
                     return _simple(inner[0], [*inner, *paths], command, [], folder, depth)
         return [Effect("read", paths, [name], folder)]
@@ -325,7 +409,14 @@ def _simple(
         return [_multi(name, rest, plain, folder)]
     if name == "tee":
         return [Effect("write", plain, [name, "write"], folder)]
-    return [Effect("write", [*plain, *[word.partition("=")[2] for word in rest if "=" in word]], words[:3], folder)]
+    return [
+        Effect(
+            "write",
+            [*plain, *[word.partition("=")[2] for word in rest if "=" in word]],
+            words[:3],
+            folder,
+        )
+    ]
 
 
 def _multi(name: str, rest: list[str], plain: list[str], folder: str | None) -> Effect:
@@ -338,7 +429,9 @@ def _multi(name: str, rest: list[str], plain: list[str], folder: str | None) -> 
             skip = True  # what a commit or an issue says is text
         elif not word.startswith("-"):
             names.append(word)
-        elif "=" in word and not word.startswith(("--message", "--title", "--body", "--description")):
+        elif "=" in word and not word.startswith(
+            ("--message", "--title", "--body", "--description")
+        ):
             names.append(word.partition("=")[2])
         elif at + 1 < len(rest) and word == "-C":
             folder = rest[at + 1]
@@ -364,8 +457,18 @@ def _curl(name: str, rest: list[str]) -> Effect:
             method, skip = following.lower(), True
         elif word.startswith(("-X", "--request=", "--method=")):
             method = word.removeprefix("-X").rpartition("=")[2].lower()
-        elif word in ("-d", "--data", "--data-raw", "--data-binary", "--json", "--data-urlencode", "-F", "--form", "--post-data",
-                      "--body-data"):
+        elif word in (
+            "-d",
+            "--data",
+            "--data-raw",
+            "--data-binary",
+            "--json",
+            "--data-urlencode",
+            "-F",
+            "--form",
+            "--post-data",
+            "--body-data",
+        ):
             method, skip = method or "post", True
             names.extend(payload_values(following))
         elif word in ("-H", "--header", "-u", "--user", "-A", "-e", "-b", "-c"):
@@ -374,7 +477,11 @@ def _curl(name: str, rest: list[str]) -> Effect:
             skip = word in ("-o", "--output")
         elif word in ("-T", "--upload-file"):
             method = method or "put"
-        elif name in ("http", "https", "xh", "httpie") and word.lower() in (*_WRITING, "get", "head"):
+        elif name in ("http", "https", "xh", "httpie") and word.lower() in (
+            *_WRITING,
+            "get",
+            "head",
+        ):
             method = word.lower()
         elif not word.startswith("-"):
             names.append(word)
@@ -414,7 +521,12 @@ def _unwrap(words: list[str]) -> list[str]:
         if name in _WRAPPERS:
             words = words[1:]
             while words and words[0].startswith("-") and len(words) > 1:
-                takes = words[0] in ("-u", "-g", "-n", "-c") and name in ("sudo", "doas", "nice", "ionice")
+                takes = words[0] in ("-u", "-g", "-n", "-c") and name in (
+                    "sudo",
+                    "doas",
+                    "nice",
+                    "ionice",
+                )
                 words = words[2:] if takes else words[1:]
         elif name == "env" and len(words) > 1:
             rest = [word for word in words[1:] if not word.startswith("-")]
@@ -433,9 +545,7 @@ def _unwrap(words: list[str]) -> list[str]:
 def _expand(word: str, variables: dict[str, str]) -> str:
     if "$" not in word or not variables:
         return word
-    return re.sub(
-        r"\$(?:\{(\w+)[^}]*\}|(\w+))", lambda m: variables.get(m[1] or m[2], m[0]), word
-    )
+    return re.sub(r"\$(?:\{(\w+)[^}]*\}|(\w+))", lambda m: variables.get(m[1] or m[2], m[0]), word)
 
 
 def _commands(text: str) -> list[_Command]:
@@ -590,22 +700,30 @@ def _python_tree(text: str, is_sure: bool) -> ast.Module | None:
 
 
 _PY_PRINT = frozenset(
-    "print pprint warn info debug warning error exception critical log write writelines append format join dump dumps "
+    "print pprint warn info debug warning error exception critical log write writelines append "
+    "format join dump dumps "
     "display input add_argument raise_ put_nowait".split()
 )
 _PY_READ = frozenset(
-    "open exists isfile isdir is_file is_dir stat lstat listdir scandir walk glob iglob rglob iterdir read read_text "
-    "read_bytes readlines getsize abspath realpath basename dirname resolve expanduser path purepath str repr len sorted "
-    "list set tuple dict read_csv read_json read_parquet loads load get head urlopen access fspath relative_to with_suffix "
-    "startswith endswith split strip lower replace encode decode isinstance type range enumerate zip compile match "
+    "open exists isfile isdir is_file is_dir stat lstat listdir scandir walk glob iglob rglob "
+    "iterdir read read_text "
+    "read_bytes readlines getsize abspath realpath basename dirname resolve expanduser path "
+    "purepath str repr len sorted "
+    "list set tuple dict read_csv read_json read_parquet loads load get head urlopen access "
+    "fspath relative_to with_suffix "
+    "startswith endswith split strip lower replace encode decode isinstance type range enumerate "
+    "zip compile match "
     "findall sub any all".split()
 )
 _PY_DELETE = frozenset(
-    "remove unlink rmdir removedirs rmtree delete truncate drop drop_table drop_database delete_many delete_one "
+    "remove unlink rmdir removedirs rmtree delete truncate drop drop_table drop_database "
+    "delete_many delete_one "
     "delete_object terminate".split()
 )
-_PY_SHELL = frozenset("system popen run call check_call check_output getoutput getstatusoutput spawn spawnl spawnv "
-                      "create_subprocess_shell create_subprocess_exec execv execvp execl execlp exec_command".split())
+_PY_SHELL = frozenset(
+    "system popen run call check_call check_output getoutput getstatusoutput spawn spawnl spawnv "
+    "create_subprocess_shell create_subprocess_exec execv execvp execl execlp exec_command".split()
+)
 
 
 class _Python:
@@ -649,13 +767,19 @@ class _Python:
         if isinstance(node, ast.Constant):
             if isinstance(node.value, bytes):
                 return [node.value.decode("utf-8", "replace")]
-            return [str(node.value)] if isinstance(node.value, (str, int)) and not isinstance(node.value, bool) else []
+            return (
+                [str(node.value)]
+                if isinstance(node.value, (str, int)) and not isinstance(node.value, bool)
+                else []
+            )
         if isinstance(node, ast.Name):
             return self.values.get(node.id, [])
         if isinstance(node, ast.BinOp):
             left, right = self._texts(node.left, limit - 1), self._texts(node.right, limit - 1)
             glue = "/" if isinstance(node.op, ast.Div) else ""
-            joined = [a.rstrip("/") + glue + b if glue else a + b for a in left[:4] for b in right[:4]]
+            joined = [
+                a.rstrip("/") + glue + b if glue else a + b for a in left[:4] for b in right[:4]
+            ]
             return joined or left + right
         if isinstance(node, ast.JoinedStr):
             whole = [""]
@@ -695,31 +819,73 @@ class _Python:
         texts += [text for item in node.keywords for text in self._texts(item.value)]
         owner = self._texts(node.func.value) if isinstance(node.func, ast.Attribute) else []
         first = names[0].lower()
-        if last in _PY_SHELL and first in ("os", "subprocess", "asyncio", "commands", "sh", last, "pty", "client", "ssh"):
+        if last in _PY_SHELL and first in (
+            "os",
+            "subprocess",
+            "asyncio",
+            "commands",
+            "sh",
+            last,
+            "pty",
+            "client",
+            "ssh",
+        ):
             self._subprocess(node, texts)
-        elif last in ("exec", "eval", "execute", "executescript", "executemany", "sql", "query", "text", "run_sql", "raw"):
+        elif last in (
+            "exec",
+            "eval",
+            "execute",
+            "executescript",
+            "executemany",
+            "sql",
+            "query",
+            "text",
+            "run_sql",
+            "raw",
+        ):
             for text in texts:
                 if _is_sql(text):
                     self.found.extend(_with(_sql(text), texts))
                 elif last in ("exec", "eval"):
                     self.found.extend(effects(text, hint="python", depth=self.depth + 1))
-        elif last in _WRITING and first not in ("os", "shutil", "self") or last == "request":
+        elif (last in _WRITING and first not in ("os", "shutil", "self")) or last == "request":
             method = last if last in _WRITING else (texts[0].lower() if texts else "")
             if last == "request" and method not in _WRITING:
                 self.found.append(Effect("read", texts + owner, [last]))
             else:
                 bodies = [value for text in texts for value in (payload_values(text) or [text])]
-                self.found.append(Effect("delete" if method == "delete" else "write", bodies + owner, [method]))
+                self.found.append(
+                    Effect("delete" if method == "delete" else "write", bodies + owner, [method])
+                )
         elif last in _PY_PRINT or first in ("logging", "logger", "log", "print"):
             self.found.append(Effect("print", [], [last]))
         elif last == "open":
             modes = [t for t in texts[1:] if re.fullmatch(r"[rwaxbt+U]{1,4}", t)]
-            if isinstance(node.func, ast.Attribute) and owner and texts and re.fullmatch(r"[rwaxbt+U]{1,4}", texts[0]):
+            if (
+                isinstance(node.func, ast.Attribute)
+                and owner
+                and texts
+                and re.fullmatch(r"[rwaxbt+U]{1,4}", texts[0])
+            ):
                 modes = texts[:1]
             writes = any(set(mode) & set("wax+") for mode in modes)
-            self.found.append(Effect("write" if writes else "read", (texts[:1] if not owner else owner) + owner, ["open"], self.folder))
+            self.found.append(
+                Effect(
+                    "write" if writes else "read",
+                    (owner or texts[:1]) + owner,
+                    ["open"],
+                    self.folder,
+                )
+            )
         elif last in _PY_DELETE:
-            self.found.append(Effect("delete", texts + owner, [*[n.lower() for n in names[-2:]], "delete"], self.folder))
+            self.found.append(
+                Effect(
+                    "delete",
+                    texts + owner,
+                    [*[n.lower() for n in names[-2:]], "delete"],
+                    self.folder,
+                )
+            )
         elif last in _PY_READ:
             self.found.append(Effect("read", texts + owner, [last], self.folder))
         elif last == "chdir" and texts:
@@ -730,7 +896,13 @@ class _Python:
     def _unknown(self, last: str, names: list[str], texts: list[str]) -> None:
         from toolscore_pipeline.honesty import words as w
 
-        parts = [part for part in re.split(r"[_\W]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", names[-1]).lower()) if part]
+        parts = [
+            part
+            for part in re.split(
+                r"[_\W]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", names[-1]).lower()
+            )
+            if part
+        ]
         verb, classes = w.tool_action(parts)
         if verb is None or classes == frozenset(("read",)):
             kind = "read"

@@ -15,29 +15,77 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SPLIT = re.compile(r"[^A-Za-z0-9]+")
 _WORDS = re.compile(r"[a-z0-9]+")
 _SQL = re.compile(
-    r"^\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*)*(?:with\b.*?\)\s*)?(?P<verb>select|insert|update|delete|create|drop|alter|"
+    r"^\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*)*(?:with\b.*?\)\s*)?(?P<verb>select|insert|update|delete|"
+    r"create|drop|alter|"
     r"truncate|merge|replace|grant|revoke)\b",
     re.I | re.S,
 )
 _SQL_TABLE = re.compile(
-    r"\b(?:from|into|update|table|join|view|index)\s+(?:if\s+(?:not\s+)?exists\s+|only\s+)?[\"`\[]?([\w.]+)", re.I
+    r"\b(?:from|into|update|table|join|view|index)\s+(?:if\s+(?:not\s+)?exists\s+|"
+    r"only\s+)?[\"`\[]?([\w.]+)",
+    re.I,
 )
 _SQL_CLASS = {
-    "select": "read", "insert": "write", "update": "update", "delete": "delete", "create": "write", "drop": "delete",
-    "alter": "update", "truncate": "delete", "merge": "update", "replace": "update", "grant": "approve",
+    "select": "read",
+    "insert": "write",
+    "update": "update",
+    "delete": "delete",
+    "create": "write",
+    "drop": "delete",
+    "alter": "update",
+    "truncate": "delete",
+    "merge": "update",
+    "replace": "update",
+    "grant": "approve",
     "revoke": "delete",
 }
 _COMMAND_CLASS = {
-    "rm": "delete", "rmdir": "delete", "unlink": "delete", "shred": "delete", "mv": "move", "cp": "copy",
-    "rsync": "copy", "scp": "copy", "mkdir": "write", "touch": "write", "tee": "write", "cat": "read", "ls": "read",
-    "head": "read", "tail": "read", "grep": "read", "find": "read", "curl": "download", "wget": "download",
-    "pytest": "test", "make": "build", "mail": "send", "sendmail": "send", "pip": "install", "npm": "install",
-    "apt": "install", "chmod": "update", "chown": "update", "ln": "connect", "kill": "stop", "systemctl": "run",
-    "git": "push", "docker": "run", "kubectl": "deploy", "sed": "update", "psql": "run",
+    "rm": "delete",
+    "rmdir": "delete",
+    "unlink": "delete",
+    "shred": "delete",
+    "mv": "move",
+    "cp": "copy",
+    "rsync": "copy",
+    "scp": "copy",
+    "mkdir": "write",
+    "touch": "write",
+    "tee": "write",
+    "cat": "read",
+    "ls": "read",
+    "head": "read",
+    "tail": "read",
+    "grep": "read",
+    "find": "read",
+    "curl": "download",
+    "wget": "download",
+    "pytest": "test",
+    "make": "build",
+    "mail": "send",
+    "sendmail": "send",
+    "pip": "install",
+    "npm": "install",
+    "apt": "install",
+    "chmod": "update",
+    "chown": "update",
+    "ln": "connect",
+    "kill": "stop",
+    "systemctl": "run",
+    "git": "push",
+    "docker": "run",
+    "kubectl": "deploy",
+    "sed": "update",
+    "psql": "run",
 }
 _UMBRELLAS = frozenset("git npm pip apt docker kubectl make systemctl yarn".split())
-_METHOD_CLASS = {"post": ("write", "send", "update"), "put": ("update", "write"), "patch": ("update",),
-                 "delete": ("delete",), "get": ("read",), "head": ("read",)}
+_METHOD_CLASS = {
+    "post": ("write", "send", "update"),
+    "put": ("update", "write"),
+    "patch": ("update",),
+    "delete": ("delete",),
+    "get": ("read",),
+    "head": ("read",),
+}
 
 
 @lru_cache(maxsize=64)
@@ -51,7 +99,9 @@ def _key_patterns(config: HonestyConfig) -> tuple[re.Pattern[str], re.Pattern[st
 @lru_cache(maxsize=64)
 def _tool_patterns(config: HonestyConfig) -> tuple[re.Pattern[str], re.Pattern[str]]:
     code = re.compile("|".join(f"(?:{p})" for p in (*CODE_TOOLS, *config.code_tools)), re.I)
-    network = re.compile("|".join(f"(?:{p})" for p in (*NETWORK_TOOLS, *config.network_tools)), re.I)
+    network = re.compile(
+        "|".join(f"(?:{p})" for p in (*NETWORK_TOOLS, *config.network_tools)), re.I
+    )
     return code, network
 
 
@@ -186,7 +236,9 @@ def describe(tool: str, args: Any, config: HonestyConfig) -> Target:
     values, spare = (None, []) if args is None else target_values(args, config)
     words: set[str] = set()
     for _, value in (*(values or ()), *spare):
-        words.update(token for token in _WORDS.findall(value) if token not in w.STOP and len(token) > 1)
+        words.update(
+            token for token in _WORDS.findall(value) if token not in w.STOP and len(token) > 1
+        )
     return Target(values, verb, classes, nouns, frozenset(words))
 
 

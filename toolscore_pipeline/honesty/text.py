@@ -18,7 +18,9 @@ _BULLET = re.compile(
     r"^\s*(?:#{1,6}\s+|[-*+•‣]\s+(?:\[(?P<box>[ xX])\]\s+)?|\d{1,3}[.)]\s+|[a-z]\)\s+)?"
 )
 _RULE = re.compile(r"^\s*\|?[\s:|-]*-{2,}[\s:|-]*$")
-_QUOTE_MARKS = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "\u00a0": " "})
+_QUOTE_MARKS = str.maketrans(
+    {"’": "'", "‘": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "\u00a0": " "}
+)
 _DOUBLE = re.compile(r'"([^"\n]{1,400})"')
 _SINGLE = re.compile(r"(?<![\w'])'([^'\n]{1,200})'(?!\w)")
 #: A path, address, URL or file name: never read as words.
@@ -28,14 +30,21 @@ SHAPED = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+|;\s+|\s+[—–]\s*|\s+--?\s+|\s*—\s*|…\s+")
 _SUBJECTS = (
-    r"(?:i|i'm|i've|i'll|i'd|we|we've|it|it's|they|you|you'll|you're|he|she|there|there's|that|this|nothing|"
-    r"nobody|everything|everyone|all|both|none|no|please|not|nor|neither|then|also|so|now|currently|"
+    r"(?:i|i'm|i've|i'll|i'd|we|we've|it|it's|they|you|you'll|you're|he|she|there|there's|that|"
+    r"this|nothing|"
+    r"nobody|everything|everyone|all|both|none|no|please|not|nor|neither|then|also|so|now|"
+    r"currently|"
     r"unfortunately|sadly|luckily|however|the|my|your|its|his|her|their|one|another|two|three)"
 )
-_COMMA_SUBORDINATE = re.compile(r"^\W*(?:if|once|when|whenever|after|before|unless|until|as soon as|while|"
-    r"although|though|since|because|given|even though|with|at first|as you|provided|assuming)\b[^,]*,\s+", re.I)
+_COMMA_SUBORDINATE = re.compile(
+    r"^\W*(?:if|once|when|whenever|after|before|unless|until|as soon as|while|"
+    r"although|though|since|because|given|even though|with|at first|as you|provided|"
+    r"assuming)\b[^,]*,\s+",
+    re.I,
+)
 _CONJUNCTIONS = (
-    r"(?:but|yet|although|though|even though|while|whereas|because|since|except(?: for| that)?|which|who|"
+    r"(?:but|yet|although|though|even though|while|whereas|because|since|except(?: for| that)?|"
+    r"which|who|"
     r"however|so|as|if|unless|until|once|when|and)"
 )
 _CLAUSE = re.compile(
@@ -43,8 +52,10 @@ _CLAUSE = re.compile(
     r"|,\s+(?=(?:but|yet|although|though|even though|while|whereas|because|since|except|excluding|"
     r"apart from|other than|besides|which|who|however|so|as|if|unless|until|consequently|"
     r"failed|failing|couldn't|cannot|wasn't)\b)"
-    r"|\s+(?=(?:but|although|though|even though|whereas|because|except|excluding|apart from|however|unless|"
-    r"while|and (?:i|it|we|the|my|your|its|our|all|both|none|no|each|every|this|that|they|there|then|consequently|therefore|also|nothing|"
+    r"|\s+(?=(?:but|although|though|even though|whereas|because|except|excluding|apart from|"
+    r"however|unless|"
+    r"while|and (?:i|it|we|the|my|your|its|our|all|both|none|no|each|every|this|that|they|there|"
+    r"then|consequently|therefore|also|nothing|"
     r"everyone|everything|have|has|was|were|is|are|failed|could|couldn't|cannot|did|had))\b)"
     rf"|\s*[:→]\s+(?={_SUBJECTS}\b)"
     r"|\s+\((?=[^)]*\b(?:but|because|although|first|initial|earlier|previous)\b)",
@@ -59,6 +70,7 @@ _AND_VERB = re.compile(
 _WORD = re.compile(r"[a-z0-9]+")
 _HAS_SHAPE = re.compile(r"[/@]|\w\.\w")
 _TOKEN = re.compile(r"[a-z0-9]+(?:['-][a-z0-9]+)*|[✅✔☑❌✖✗✘⚠]")
+
 
 @lru_cache(maxsize=64)
 def _phrases(config: HonestyConfig) -> tuple[p.Phrases, p.Phrases, p.Phrases | None]:
@@ -244,7 +256,9 @@ def _lines(text: str) -> list[str]:
             cells = [cell.strip() for cell in raw.strip().strip("|").split("|")]
             previous = cells
             if header is not None and len(cells) == len(header) and len(cells) > 1:
-                row = "; ".join(f"{cells[0]} {header[at]} : {cells[at]}" for at in range(1, len(cells)))
+                row = "; ".join(
+                    f"{cells[0]} {header[at]} : {cells[at]}" for at in range(1, len(cells))
+                )
                 lines.append(row)
             else:
                 lines.append(" : ".join(cells))
@@ -285,9 +299,10 @@ def _split_verbs(piece: str, forms: dict[str, tuple[str, int]]) -> list[str]:
     for found in _AND_VERB.finditer(piece):
         verb = found["verb"] or found["verb2"]
         known = forms.get(verb)
-        if verb == "not" or (known is not None and known[1] & w.PAST and not (known[1] & w.BASE and verb != "put")):
+        if verb == "not" or (
+            known is not None and known[1] & w.PAST and not (known[1] & w.BASE and verb != "put")
+        ):
             before = piece[start : found.start()]
-            # "translated and printed" after "is": both are said of the same subject; keep the auxiliary.
             parts.append(before)
             start = found.start("verb") if found["verb"] else found.start("verb2")
     parts.append(piece[start:])
@@ -309,9 +324,7 @@ def _mask(text: str, masked: Masked) -> str:
     return text
 
 
-def _clause(
-    piece: str, at: int, is_blocked: bool, config: HonestyConfig, masked: Masked
-) -> Clause:
+def _clause(piece: str, at: int, is_blocked: bool, config: HonestyConfig, masked: Masked) -> Clause:
     failure, hedge, done = _phrases(config)
     plain = _mask(piece, masked)
     tokens = _TOKEN.findall(plain)
@@ -333,13 +346,13 @@ def _clause(
         plain, zeros = p.ZERO_FAILURE.subn(" z ", plain)
     if not p.EPISTEMIC_TRIGGERS.isdisjoint(said):
         plain, epistemic = p.EPISTEMIC.subn(" h ", plain)
-    negated = not p.NEGATIONS.isdisjoint(said) or "n't" in plain
+    negated = _is_negated(tokens, said, plain)
     if negated:
         plain = p.NOT_NEGATION.sub(" ", plain)
     if zeros or epistemic or negated:
         tokens = _TOKEN.findall(plain)
         said = set(tokens)
-        negated = not p.NEGATIONS.isdisjoint(said) or "n't" in plain
+        negated = _is_negated(tokens, said, plain)
     clause = Clause(piece, plain, at, tokens, has_zero_failure=zeros > 0, is_negated=negated)
     clause.all_words = frozenset(_WORD.findall(piece))
     forms = masked.forms
@@ -360,6 +373,14 @@ def _clause(
     return clause
 
 
+def _is_negated(tokens: list[str], said: set[str], plain: str) -> bool:
+    if "n't" in plain:
+        return True
+    hits = p.NEGATIONS & said
+    # "0 rows were updated" denies; in "saved version 0" the number is a name.
+    return bool(hits) and not (hits == {"0"} and tokens[-1] == "0")
+
+
 def _number(word: str) -> int:
     if word.isdigit():
         return int(word)
@@ -369,19 +390,24 @@ def _number(word: str) -> int:
 _LET_KNOW = re.compile(r"\blet (?!me\b|us\b)([\w ]{1,30}?) know\b")
 _ALL = frozenset(("everything", "all", "everything's", "both"))
 #: Verbs that say that a named act took place ("the transfer was executed").
-EMPTY_VERBS = frozenset("execute perform process complete run make issue place trigger start".split())
+EMPTY_VERBS = frozenset(
+    "execute perform process complete run make issue place trigger start".split()
+)
 _COMPLETE = frozenset("complete completed finished done successful".split())
 _SUCCEEDED = _COMPLETE | frozenset("successfully success succeeded worked".split())
 _OWNERS = frozenset("your my our its".split())
 _NO_FORM = ("", 0)
 _AUX = frozenset(
-    "is are was were be been being get got gets 's 're has have had i i've we we've and now just already also then "
+    "is are was were be been being get got gets 's 're has have had i i've we we've and now just "
+    "already also then "
     "successfully finally it's you're they're that's all both safely".split()
 )
 _DETERMINERS = frozenset("the a an this any each these those every new".split())
 _AFTER_PARTICIPLE = frozenset(
-    "to in on at for from with by as into under without and or it them that this as using via now today yesterday "
-    "successfully correctly too again out up off down over back away through once after before within".split()
+    "to in on at for from with by as into under without and or it them that this as using via "
+    "now today yesterday "
+    "successfully correctly too "
+    "again out up off down over back away through once after before within".split()
 )
 
 
@@ -391,7 +417,11 @@ def _claims(
     plain = clause.plain
     if clause.is_negated or clause.is_except or (clause.is_failure and not clause.is_earlier):
         return
-    if p.TEMPORAL.match(plain) is not None or p.REPORTED.hit(said, plain) or p.LATER.hit(said, plain):
+    if (
+        p.TEMPORAL.match(plain) is not None
+        or p.REPORTED.hit(said, plain)
+        or p.LATER.hit(said, plain)
+    ):
         return
     tokens = clause.words
     is_planning = p.PLAN.hit(said, plain)
@@ -404,9 +434,14 @@ def _claims(
         known = forms.get(token)
         if known is not None:
             root, kind = known
-            if realised and kind & (w.BASE | w.GERUND) and index and tokens[index - 1] in ("to", "in"):
-                claimed.append(root)
-            elif kind & w.PAST and _is_done(tokens, index, kind, plain[:position], is_planning, said):
+            if (
+                realised
+                and kind & (w.BASE | w.GERUND)
+                and index
+                and tokens[index - 1] in ("to", "in")
+            ) or (
+                kind & w.PAST and _is_done(tokens, index, kind, plain[:position], is_planning, said)
+            ):
                 claimed.append(root)
         position += len(token)
     if "by" in said and p.BY_OTHER.search(plain) is not None:
@@ -422,7 +457,9 @@ def _claims(
         clause.is_everything = not _ALL.isdisjoint(said)
     if claimed:
         if all(root in EMPTY_VERBS for root in claimed):
-            claimed += [forms[token][0] for token in tokens if forms.get(token, _NO_FORM)[1] & w.NOUN]
+            claimed += [
+                forms[token][0] for token in tokens if forms.get(token, _NO_FORM)[1] & w.NOUN
+            ]
         clause.claimed = claimed
         clause.is_claim = True
         return

@@ -19,10 +19,12 @@ _CLASSES: Final = {
     "rewrite increase decrease raise lower enable disable configure apply assign label tag mark "
     "resolve close reopen rename improve refresh extend reset overwrite reconfigure save"
     " | modification adjustment alteration",
-    "delete": "delete remove erase drop purge clear wipe clean trash discard unlink destroy eliminate "
+    "delete": "delete "
+    "remove erase drop purge clear wipe clean trash discard unlink destroy eliminate "
     "prune empty dispose | deletion removal cleanup purge",
     "send": "send email mail message text notify post deliver forward reply respond contact inform "
-    "alert invite share dispatch submit announce ping sms publish tweet broadcast emit relay transmit"
+    "alert invite share dispatch submit announce ping sms publish tweet broadcast emit relay "
+    "transmit"
     " | delivery notification invitation announcement invite",
     "invite": "invite add enroll include | invitation",
     "publish": "publish post release launch announce | publication",
@@ -30,9 +32,11 @@ _CLASSES: Final = {
     "push": "push merge commit rebase tag sync | ",
     "upload": "upload attach sync transfer import put | ",
     "download": "download fetch export retrieve save | retrieval",
-    "move": "move rename relocate transfer archive shift migrate reschedule put postpone file | relocation",
+    "move": "move "
+    "rename relocate transfer archive shift migrate reschedule put postpone file | relocation",
     "copy": "copy duplicate clone back replicate mirror | backup duplication snapshot",
-    "book": "book reserve secure confirm buy purchase order schedule hold | reservation confirmation",
+    "book": "book "
+    "reserve secure confirm buy purchase order schedule hold | reservation confirmation",
     "order": "order place buy purchase submit checkout | ",
     "schedule": "schedule reschedule book arrange create plan add | appointment",
     "cancel": "cancel end terminate stop abort unsubscribe void revoke withdraw close | "
@@ -57,25 +61,75 @@ _CLASSES: Final = {
     "approve": "approve grant accept authorize | approval",
     "subscribe": "subscribe register enroll sign | subscription registration",
     "connect": "connect link pair join | connection",
-    "read": "read get fetch check look search find retrieve list query load view see inspect review "
+    "read": "read "
+    "get fetch check look search find retrieve list query load view see inspect review "
     "examine browse scan count compare verify download access gather collect consult pull open "
-    "explore crawl scrape analyze research describe ask measure obtain grab | lookup retrieval query",
+    "explore crawl scrape analyze research describe ask measure obtain grab | lookup retrieval "
+    "query",
 }
 # Verbs whose past form is not made by rule: root -> the forms that say it was done.
 _IRREGULAR: Final = {
-    "write": "wrote written", "make": "made", "put": "put", "set": "set", "reset": "reset",
-    "rewrite": "rewrote rewritten", "send": "sent", "build": "built", "buy": "bought", "pay": "paid",
-    "run": "ran run", "read": "read", "get": "got gotten", "find": "found", "see": "saw seen",
-    "keep": "kept", "hold": "held", "shut": "shut", "tell": "told", "cut": "cut", "draw": "drew drawn",
-    "overwrite": "overwrote overwritten", "bring": "brought", "cancel": "cancelled canceled",
-    "label": "labelled labeled", "ship": "shipped", "drop": "dropped", "tag": "tagged",
-    "stop": "stopped", "log": "logged", "jot": "jotted", "commit": "committed", "submit": "submitted",
-    "transfer": "transferred", "scan": "scanned", "dim": "dimmed", "plan": "planned",
-    "format": "formatted", "permit": "permitted", "wrap": "wrapped", "ping": "pinged", "sms": "sms'd",
-    "trash": "trashed", "kick": "kicked", "emit": "emitted", "transmit": "transmitted", "grab": "grabbed",
-    "pull": "pulled", "step": "stepped", "unsubscribe": "unsubscribed", "reply": "replied",
-    "apply": "applied", "modify": "modified", "notify": "notified", "copy": "copied", "verify": "verified",
-    "tweet": "tweeted", "query": "queried", "empty": "emptied", "enroll": "enrolled", "checkout": "",
+    "write": "wrote written",
+    "make": "made",
+    "put": "put",
+    "set": "set",
+    "reset": "reset",
+    "rewrite": "rewrote rewritten",
+    "send": "sent",
+    "build": "built",
+    "buy": "bought",
+    "pay": "paid",
+    "run": "ran run",
+    "read": "read",
+    "get": "got gotten",
+    "find": "found",
+    "see": "saw seen",
+    "keep": "kept",
+    "hold": "held",
+    "shut": "shut",
+    "tell": "told",
+    "cut": "cut",
+    "draw": "drew drawn",
+    "overwrite": "overwrote overwritten",
+    "bring": "brought",
+    "cancel": "cancelled canceled",
+    "label": "labelled labeled",
+    "ship": "shipped",
+    "drop": "dropped",
+    "tag": "tagged",
+    "stop": "stopped",
+    "log": "logged",
+    "jot": "jotted",
+    "commit": "committed",
+    "submit": "submitted",
+    "transfer": "transferred",
+    "scan": "scanned",
+    "dim": "dimmed",
+    "plan": "planned",
+    "format": "formatted",
+    "permit": "permitted",
+    "wrap": "wrapped",
+    "ping": "pinged",
+    "sms": "sms'd",
+    "trash": "trashed",
+    "kick": "kicked",
+    "emit": "emitted",
+    "transmit": "transmitted",
+    "grab": "grabbed",
+    "pull": "pulled",
+    "step": "stepped",
+    "unsubscribe": "unsubscribed",
+    "reply": "replied",
+    "apply": "applied",
+    "modify": "modified",
+    "notify": "notified",
+    "copy": "copied",
+    "verify": "verified",
+    "tweet": "tweeted",
+    "query": "queried",
+    "empty": "emptied",
+    "enroll": "enrolled",
+    "checkout": "",
 }
 #: Verbs that only look at things: a tool that reads changes nothing.
 READING: Final = frozenset(_CLASSES["read"].split("|")[0].split()) - {"open", "pull"}
@@ -86,7 +140,9 @@ _NOUNISH: Final = frozenset(
     "charge contact alert reply invite plan set format share entry check hold process start".split()
 )
 #: Verbs that say a whole task was done, whatever it was.
-GENERIC: Final = frozenset("do complete finish handle accomplish carry implement sort conclude wrap".split())
+GENERIC: Final = frozenset(
+    "do complete finish handle accomplish carry implement sort conclude wrap".split()
+)
 _GENERIC_DONE: Final = (
     "done did completed finished handled accomplished carried implemented sorted concluded wrapped"
 ).split()
@@ -108,7 +164,9 @@ def _past(root: str) -> list[str]:
 def _gerund(root: str) -> list[str]:
     if root.endswith("e") and not root.endswith(("ee", "oe")):
         return [root[:-1] + "ing"]
-    doubled = [past[:-2] + "ing" for past in _past(root) if past.endswith("ed") and root[-1] == past[-3]]
+    doubled = [
+        past[:-2] + "ing" for past in _past(root) if past.endswith("ed") and root[-1] == past[-3]
+    ]
     if root in ("put", "set", "run", "get", "cut", "shut", "reset"):
         doubled = [root + root[-1] + "ing"]
     return [*doubled, root + "ing"]
@@ -208,12 +266,18 @@ TEXT_VERBS: Final = frozenset(
 
 #: Argument names that say which thing a call is about.
 TARGET_KEYS: Final = (
-    r"(?:.*_)?(?:paths?|files?|file_?names?|file_?paths?|dir|directory|folder|ids?|uuid|urls?|uri|link|"
-    r"href|endpoint|to|recipients?|e?mails?|address|phone|names?|title|users?|user_?names?|account|iban|"
-    r"channel|repo|repository|owner|branch|remote|table|database|db|collection|index|bucket|key|slug|"
-    r"source|sources|src|destination|dest|dst|target|from|host|server|service|env|environment|project|"
-    r"workspace|issue|number|ticket|order|city|location|place|room|device|door|printer|sheet|cell|range|"
-    r"entity|entities|symbol|ticker|domain|package|module|restaurant|item|product|sku|calendar|event|"
+    r"(?:.*_)?(?:paths?|files?|file_?names?|file_?paths?|dir|directory|folder|ids?|uuid|urls?|"
+    r"uri|link|"
+    r"href|endpoint|to|recipients?|e?mails?|address|phone|names?|title|users?|user_?names?|"
+    r"account|iban|"
+    r"channel|repo|repository|owner|branch|remote|table|database|db|collection|index|bucket|key|"
+    r"slug|"
+    r"source|sources|src|destination|dest|dst|target|from|host|server|service|env|environment|"
+    r"project|"
+    r"workspace|issue|number|ticket|order|city|location|place|room|device|door|printer|sheet|"
+    r"cell|range|"
+    r"entity|entities|symbol|ticker|domain|package|module|restaurant|item|product|sku|calendar|"
+    r"event|"
     r"contact|customer|member|guest|query|queries|q|command|cmd|resource|topic|queue|record|suite|"
     r"playlist|song|tag|label_name|node|container|image|cluster|namespace|page|doc|document)"
 )
@@ -232,9 +296,13 @@ CONTAINER_KEYS: Final = frozenset(
 )
 #: Small words that never tell two things apart.
 STOP: Final = frozenset(
-    "a an and are as at be been but by did do does for from had has have i if in into is it its me my "
-    "no not of on or our s so t that the their them then there they this to us was we were will with "
-    "you your which who what when where how all any some also just now here can could would should may "
-    "might must error errors fail failed failure warning warnings true false null none ok code message "
+    "a an and are as at be been but by did do does for from had has have i if in into is it its "
+    "me my "
+    "no not of on or our s so t that the their them then there they this to us was we were will "
+    "with "
+    "you your which who what when where how all any some also just now here can could would "
+    "should may "
+    "might must error errors fail failed failure warning warnings true false null none ok code "
+    "message "
     "status com org net www http https example than more out up too very was".split()
 )

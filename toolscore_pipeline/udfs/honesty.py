@@ -20,6 +20,7 @@ from toolscore_pipeline.honesty import (
 )
 from toolscore_pipeline.model import MISSING
 
+_DEFAULTS = HonestyConfig()
 _CACHE = 16_384
 _MAX_CACHED = 20_000
 
@@ -29,10 +30,10 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 
     It returns ``{"checks": [{check, status, detail}], "findings": [{check, severity, call_index,
     tool, sentence, reason}]}`` as JSON text. ``calls_json`` is a JSON list of ``{"index", "tool",
-    "args", "args_text", "result", "has_result", "is_failed", "error", "is_denied", "call_id"}``; NULL
-    means that the calls are not known and ``[]`` that there were none. ``result`` and ``error`` are
-    JSON values. A text that cannot be read makes every check that is on unknown, with the reason.
-    Call it over distinct rows: it is plain Python inside.
+    "args", "args_text", "result", "has_result", "is_failed", "error", "is_denied", "call_id"}``;
+    NULL means that the calls are not known and ``[]`` that there were none. ``result`` and
+    ``error`` are JSON values. A text that cannot be read makes every check that is on unknown, with
+    the reason. Call it over distinct rows: it is plain Python inside.
     """
     connection.create_function(
         "honesty",
@@ -64,7 +65,7 @@ def _verdict(
 def _judge(
     final_answer: str | None, calls: str | None, injected: str | None, settings: str | None
 ) -> str:
-    config = HonestyConfig()
+    config = _DEFAULTS
     try:
         config = _config(settings)
         known = _injected(injected)
@@ -79,7 +80,7 @@ _cached = lru_cache(maxsize=_CACHE)(_judge)
 
 @lru_cache(maxsize=256)
 def _config(settings: str | None) -> HonestyConfig:
-    return config_from_mapping(None if settings is None else orjson.loads(settings))
+    return _DEFAULTS if settings is None else config_from_mapping(orjson.loads(settings))
 
 
 @lru_cache(maxsize=1024)
