@@ -132,6 +132,13 @@ class TestCommand:
         assert code == 0
         assert [v["variant"] for v in json.loads(out)["variants"]] == ["t0", "t1", "t2", "t3"]
 
+    def test_rows_are_kept_by_their_fields(self, compare: Run_, rows: Path) -> None:
+        code, out, _ = compare(
+            "--runs", rows, "--where", "task_id=t1", "--where", "repetition=0", "--json", "-"
+        )
+        assert code == 0
+        assert [v["n"] for v in json.loads(out)["variants"]] == [1, 1]
+
     def test_quiet_prints_nothing_and_still_writes(
         self, compare: Run_, rows: Path, tmp_path: Path
     ) -> None:
@@ -142,6 +149,9 @@ class TestCommand:
         ("arguments", "reason"),
         [
             (["--gold", "g.json"], "--gold needs runs to compare"),
+            (["--where", "a=b"], "--where needs runs to compare"),
+            (["--runs", "ROWS", "--where", "model"], "--where takes FIELD=VALUE, not 'model'"),
+            (["--runs", "ROWS", "--where", "model=x"], "there are no runs to compare"),
             (["--protocol", "p.yaml"], "--protocol needs runs to compare"),
             (["--traces", "a=dir"], "--traces needs --gold"),
             (["--runs", "ROWS", "--gold", "g.json"], "give --traces VARIANT=DIR"),
@@ -194,6 +204,37 @@ class TestCommand:
         assert (code, "there are no runs" in err) == (2, True)
 
 
+def validator() -> Any:
+    import jsonschema
+
+    path = Path(charts.__file__).parent / "schemas" / "comparison-v1.schema.json"
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+class TestSchema:
+    def test_reports_conform(self, compare: Run_, rows: Path, tmp_path: Path) -> None:
+        (tmp_path / "p.yaml").write_text(PROTOCOL)
+        extra = write_rows(tmp_path / "extra.jsonl", [*rows_of("c", 1, 2), *rows_of("c", 1, 1)])
+        lone = write_rows(tmp_path / "lone.jsonl", [{"arm": "d", "task": "x"}, {"arm": "e"}])
+        for arguments in (
+            ["--runs", rows, "--select", "weighted", "--protocol", tmp_path / "p.yaml"],
+            ["--runs", rows, "--runs", extra, "--runs", lone, "--select", "pareto"],
+        ):
+            code, out, _ = compare(*arguments, "--json", "-")
+            assert code == 0
+            assert list(validator().iter_errors(json.loads(out))) == []
+
+    def test_a_report_with_anything_else_does_not(self) -> None:
+        report = compare_runs([Run("a", "t", "pass"), Run("b", "t", "fail")]).to_dict()
+        assert list(validator().iter_errors(report)) == []
+        for change in ({"extra": 1}, {"alpha": 0}, {"notes": None}):
+            assert list(validator().iter_errors({**report, **change}))
+        del report["pairs"][0]["verdict"]
+        assert list(validator().iter_errors(report))
+
+
 class TestProject:
     """The comparisons of a project, read from its published warehouse."""
 
@@ -232,6 +273,7 @@ class TestProject:
         assert {path.name for path in project.glob("*.md")} == {"report-one.md", "report-two.md"}
         _, out, _ = compare("--project", project, "--json", "-")
         reports = json.loads(out)["comparisons"]
+        assert list(validator().iter_errors(json.loads(out))) == []
         assert [report["name"] for report in reports] == ["one", "two"]
         assert [v["variant"] for v in reports[1]["variants"]] == ["m"]
         assert reports[0]["protocol"]["decision"] == "adopt"
@@ -453,8 +495,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.skipif(not RECORDED.is_file(), reason="the recorded runs are not on this machine")
 class TestPublishedTable:
-    def report(self, compare: Run_, rows: Path) -> dict[str, Any]:
-        code, out, err = compare("--runs", rows, "--baseline", "main", "-k", 3, "--json", "-")
+    def report(self, compare: Run_, rows: Path, *where: str) -> dict[str, Any]:
+        code, out, err = compare(
+            "--runs", rows, "--baseline", "main", "-k", 3, "--json", "-", *where
+        )
         assert (code, err) == (0, "")
         found: dict[str, Any] = json.loads(out)
         return found
@@ -480,7 +524,6 @@ class TestPublishedTable:
         self,
         compare: Run_,
         recorded: Path,
-        tmp_path: Path,
         model: str | None,
         runs: int,
         main: int,
@@ -489,11 +532,7 @@ class TestPublishedTable:
         is_called: bool,
         paired: str,
     ) -> None:
-        lines = recorded.read_text().splitlines()
-        kept = [line for line in lines if model is None or json.loads(line)["model"] == model]
-        file = tmp_path / "rows.jsonl"
-        file.write_text("\n".join(kept))
-        report = self.report(compare, file)
+        report = self.report(compare, recorded, *(["--where", f"model={model}"] if model else []))
         counts = {v["variant"]: (v["n"], v["counts"]["pass"]) for v in report["variants"]}
         assert counts == {"main": (runs, main), "c1": (runs, c1)}
         [pair] = report["pairs"]

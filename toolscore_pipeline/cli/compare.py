@@ -36,6 +36,10 @@ def command(
     variant_key: Annotated[
         str | None, typer.Option(help="The field of a run row that names its variant.")
     ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIELD=VALUE", help="Only run rows with this value (repeatable)."),
+    ] = None,
     k: Annotated[int, typer.Option("-k", help="The k of pass^k.")] = 1,
     baseline: Annotated[
         str | None, typer.Option(help="Compare every variant with this one (default: all pairs).")
@@ -90,7 +94,12 @@ def command(
     out = console(quiet=quiet or json_path == "-")
     if not runs and not traces:
         _refuse_without_runs(
-            gold=gold, variant_key=variant_key, baseline=baseline, select=select, protocol=protocol
+            gold=gold,
+            variant_key=variant_key,
+            where=where,
+            baseline=baseline,
+            select=select,
+            protocol=protocol,
         )
         found = _project_comparisons(project)
         for one in found:
@@ -122,7 +131,13 @@ def command(
     declared = load_protocol(protocol) if protocol is not None else None
     objectives = [parse_objective(text) for text in objective] if objective else None
     everything = _collect(
-        runs or [], traces or [], gold, variant_key, min_score=min_score, task_pattern=task_pattern
+        runs or [],
+        traces or [],
+        gold,
+        variant_key,
+        where=_conditions(where or []),
+        min_score=min_score,
+        task_pattern=task_pattern,
     )
     comparison = compare_runs(everything, k=k, baseline=baseline, min_n=min_n, alpha=alpha)
     selection = select_variant(comparison, select, objectives) if select is not None else None
@@ -174,6 +189,7 @@ def _collect(
     gold: Path | None,
     variant_key: str | None,
     *,
+    where: dict[str, str],
     min_score: float,
     task_pattern: str | None,
 ) -> list[Run]:
@@ -185,7 +201,7 @@ def _collect(
         raise UsageError("--traces needs --gold, the gold list or contract to score them with")
     if gold is not None and not traces:
         raise UsageError("--gold scores traces: give --traces VARIANT=DIR")
-    found = load_runs(_files(runs), variant_key)
+    found = load_runs(_files(runs), variant_key, where)
     for text in traces:
         variant, separator, directory = text.partition("=")
         if not separator or not variant or not directory:
@@ -193,7 +209,18 @@ def _collect(
         assert gold is not None
         found += runs_from_traces(variant, directory, gold, min_score, task_pattern or TASK_PATTERN)
     if not found:
-        raise UsageError("there are no runs to compare: every file is empty")
+        raise UsageError("there are no runs to compare: no row of the files named counts")
+    return found
+
+
+def _conditions(texts: Sequence[str]) -> dict[str, str]:
+    """The fields rows must have, of ``FIELD=VALUE`` texts."""
+    found = {}
+    for text in texts:
+        field, separator, value = text.partition("=")
+        if not separator or not field:
+            raise UsageError(f"--where takes FIELD=VALUE, not {text!r}")
+        found[field] = value
     return found
 
 

@@ -94,10 +94,19 @@ def run_from_row(row: Mapping[str, Any], variant_key: str | None = None) -> Run:
     )
 
 
-def load_runs(paths: Iterable[str | Path], variant_key: str | None = None) -> list[Run]:
+def load_runs(
+    paths: Iterable[str | Path],
+    variant_key: str | None = None,
+    where: Mapping[str, str] | None = None,
+) -> list[Run]:
     """Read runs from JSON Lines files: one JSON object per line, blank lines skipped.
 
     Files may be gzip- or zstd-compressed when their name ends in ``.gz`` or ``.zst``.
+
+    Args:
+        paths: the files.
+        variant_key: the field that names a run's variant.
+        where: the fields a row must have, as text, to be read; None reads every row.
 
     Raises:
         InputError: a file that cannot be read, or a line that is no JSON object or names no
@@ -106,6 +115,8 @@ def load_runs(paths: Iterable[str | Path], variant_key: str | None = None) -> li
     runs: list[Run] = []
     for path in [paths] if isinstance(paths, (str, Path)) else paths:
         for number, row in _rows(Path(path)):
+            if any(_name(row.get(key)) != value for key, value in (where or {}).items()):
+                continue
             try:
                 runs.append(run_from_row(row, variant_key))
             except UsageError as error:
