@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -191,6 +194,57 @@ def test_a_result_of_50_megabytes_is_an_error_and_the_session_goes_on():
         assert client.call_tool("echo", {"still": "there"}).result == '{"still": "there"}'
 
 
+def test_a_result_of_50_megabytes_over_http_is_not_read_to_its_end():
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    class Handler(BaseHTTPRequestHandler):
+        sent = 0
+
+        def log_message(self, *args):
+            pass
+
+        def do_POST(self):
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            result: dict[str, Any] = {"protocolVersion": "2025-11-25"}
+            result["capabilities"] = {"tools": {}}
+            result["serverInfo"] = {"name": "big", "version": "1"}
+            if message["method"] == "tools/call":
+                result = {"content": [{"type": "text", "text": "x" * 50_000_000}]}
+            answer = {"jsonrpc": "2.0", "id": message.get("id"), "result": result}
+            if message["method"] == "server/discover":
+                answer = {"jsonrpc": "2.0", "id": message["id"]}
+                answer["error"] = {"code": -32601, "message": "no such method"}
+            body = json.dumps(answer).encode() if "id" in message else b""
+            self.send_response(200 if body else 202)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            try:
+                for start in range(0, len(body), 1 << 16):
+                    self.wfile.write(body[start : start + (1 << 16)])
+                    Handler.sent += 1 << 16
+            except OSError:
+                pass  # the client has heard enough
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with MCPHTTPClient(
+            f"http://127.0.0.1:{server.server_address[1]}/mcp", timeout=20
+        ) as client:
+            try:
+                result = client.call_tool("act", {})
+                said, is_error = str(result.error), result.is_error
+            except MCPServerError as error:
+                said, is_error = str(error), True
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert is_error, said
+    assert Handler.sent < 40_000_000
+
+
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc to see the processes")
 @pytest.mark.parametrize("behaviour", ["stubborn", "children"])
 def test_a_server_that_ignores_termination_is_killed_with_all_its_children(behaviour, tmp_path):
@@ -285,8 +339,6 @@ def test_the_official_memory_server_stores_an_entity(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_time_outs_leave_no_threads_behind():
-    import threading
-
     before = threading.active_count()
     for _ in range(2):
         with plain("good"):

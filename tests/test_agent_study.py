@@ -668,6 +668,23 @@ def test_the_offline_example_runs_as_it_stands(tmp_path, capsys):
     check_published(capsys.readouterr().out)
 
 
+def check_report(report):
+    """Hold a report of the command against its schema."""
+    path = RUN_ROW_SCHEMA_PATH.with_name("study-report-v1.schema.json")
+    jsonschema.validate(report, json.loads(path.read_text()))
+
+
+def test_the_report_of_a_study_counts_its_runs(tmp_path):
+    path, report = tmp_path / "study.json", tmp_path / "report.json"
+    path.write_text(json.dumps(mapping()))
+    arguments = ["agent", "run", str(path), "-o", str(tmp_path / "runs.jsonl")]
+    assert main([*arguments, "--json", str(report), "--quiet"]) == 0
+    told = json.loads(report.read_text())
+    check_report(told)
+    assert (told["planned"], told["written"], told["remaining"]) == (4, 4, 0)
+    assert told["outcomes"]["a"]["pass"] == 4
+
+
 def test_a_dry_run_prices_every_run_and_runs_none(tmp_path, capsys):
     spec = ROOT / "examples" / "agent_harness" / "memory-anthropic.yaml"
     output = tmp_path / "runs.jsonl"
@@ -675,6 +692,7 @@ def test_a_dry_run_prices_every_run_and_runs_none(tmp_path, capsys):
     arguments = ["agent", "run", str(spec), "--dry-run", "-o", str(output), "--json", str(report)]
     assert main(arguments) == 0
     told = json.loads(report.read_text())
+    check_report(told)
     assert len(told["cells"]) == 10
     assert told["worst_case_usd"] == pytest.approx(
         sum(cell["worst_case_usd"] for cell in told["cells"])
