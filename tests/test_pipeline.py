@@ -1,0 +1,314 @@
+"""Building a warehouse: what is added, what is left alone, and what a death in between leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.project_helpers import CONTRACT, ask, make_project, rebuild, rows, write_rows
+from toolscore_pipeline import api, pipeline
+from toolscore_pipeline.contract import load_contract
+from toolscore_pipeline.errors import ContractError, InputError, WarehouseError, WarehouseLockedError
+from toolscore_pipeline.project import load_project
+from toolscore_pipeline.warehouse import Warehouse
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    with Warehouse(folder / "warehouse.duckdb").open() as session:
+        return session.content_hashes()
+
+
+def test_a_build_loads_grades_and_publishes_every_run(tmp_path):
+    folder = make_project(tmp_path / "p", 40)
+    report = rebuild(folder)
+    assert (report.runs_added, report.pairs_graded, report.runs, report.graded) == (40,) * 4
+    assert report.published
+    assert ask(folder, "select count(*) from evidence.calls") == [
+        (sum(len(row["calls"]) for row in rows(40)),)
+    ]
+
+
+def test_the_warehouse_and_the_python_api_give_the_same_scores(tmp_path):
+    folder = make_project(tmp_path / "p", 60)
+    rebuild(folder)
+    contract = load_contract(folder / "contracts/one.yaml")
+    made = rows(60)
+    expected = api.evaluate_many([(contract, row["calls"]) for row in made])
+    stored = dict(
+        ask(
+            folder,
+            "select replace(locator, 'line ', '')::integer, score"
+            " from marts.latest_grades order by 1",
+        )
+    )
+    assert len(stored) == 60
+    assert {number + 1: result.score for number, result in enumerate(expected)} == stored
+
+
+def test_a_second_build_of_unchanged_inputs_grades_nothing_and_says_so(tmp_path):
+    folder = make_project(tmp_path / "p")
+    rebuild(folder)
+    before = hashes(folder)
+    said: list[str] = []
+    report = rebuild(folder, say=said.append)
+    assert (report.pairs_graded, report.runs_added, report.marts_built, report.published) == (
+        0,
+        0,
+        [],
+        False,
+    )
+    assert said == ["nothing changed: 1 documents, 40 runs, 0 of 40 grades made anew"]
+    assert hashes(folder) == before
+
+
+def test_new_rows_are_graded_and_old_ones_keep_their_grades(tmp_path):
+    folder = make_project(tmp_path / "p")
+    rebuild(folder)
+    old = set(ask(folder, "select run_id, grade_id from grades.grades"))
+    write_rows(folder / "runs/first.jsonl", rows(40) + rows(10, start=40))
+    report = rebuild(folder)
+    assert (report.runs_added, report.runs_removed, report.pairs_graded) == (10, 0, 10)
+    assert old < set(ask(folder, "select run_id, grade_id from grades.grades"))
+
+
+def test_a_changed_contract_regrades_its_own_task_only(tmp_path):
+    folder = make_project(tmp_path / "p")
+    rebuild(folder)
+    (folder / "contracts/one.yaml").write_text(
+        CONTRACT + "min_score: 0.5\n", encoding="utf-8"
+    )
+    report = rebuild(folder)
+    assert (report.judgments_added, report.pairs_graded) == (1, 20)
+    # The old grades stay beside the new ones; the marts show the new.
+    assert ask(folder, "select count(*) from grades.grades") == [(60,)]
+    assert ask(folder, "select count(*) from marts.latest_grades") == [(40,)]
+
+
+def test_a_comment_in_a_contract_changes_nothing(tmp_path):
+    folder = make_project(tmp_path / "p")
+    rebuild(folder)
+    (folder / "contracts/one.yaml").write_text("# a remark\n" + CONTRACT, encoding="utf-8")
+    report = rebuild(folder)
+    assert (report.judgments_added, report.pairs_graded) == (0, 0)
+
+
+def test_a_file_that_is_gone_takes_its_runs_with_it_and_a_moved_one_keeps_them(tmp_path):
+    folder = make_project(tmp_path / "p")
+    write_rows(folder / "runs/second.jsonl", rows(8, seed=2, start=100))
+    rebuild(folder)
+    (folder / "runs/second.jsonl").rename(folder / "runs/third.jsonl")
+    moved = rebuild(folder)
+    assert (moved.runs, moved.pairs_graded) == (48, 0)
+    assert ask(folder, "select count(*) from evidence.runs where path like '%third.jsonl'") == [(8,)]
+    (folder / "runs/third.jsonl").unlink()
+    gone = rebuild(folder)
+    assert (gone.runs, gone.runs_removed, gone.pairs_graded) == (40, 8, 0)
+
+
+def test_the_same_file_twice_adds_nothing(tmp_path):
+    folder = make_project(tmp_path / "p")
+    rebuild(folder)
+    (folder / "runs/copy.jsonl").write_bytes((folder / "runs/first.jsonl").read_bytes())
+    report = rebuild(folder)
+    assert (report.runs, report.runs_added) == (40, 0)
+
+
+def test_a_bad_record_is_set_aside_and_the_others_load(tmp_path):
+    folder = make_project(tmp_path / "p", 12)
+    path = folder / "runs/first.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[4] = '{"task_id": "one", "calls": ['
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    report = rebuild(folder)
+    assert (report.runs_added, report.rejects) == (11, 1)
+    [(line, reason)] = ask(folder, "select line, reason from raw.rejects")
+    assert line == 5
+    assert reason
+    assert any("first.jsonl:5" in problem for problem in report.problems)
+
+
+def test_a_file_that_cannot_be_read_stays_in_the_population_as_an_error(tmp_path):
+    folder = make_project(tmp_path / "p", 8)
+    (folder / "runs/torn.jsonl").write_bytes(b"\xff\xfe\x00nonsense")
+    rebuild(folder)
+    assert ask(
+        folder, "select count(*) from evidence.runs where status = 'error' and path like '%torn%'"
+    ) == [(1,)]
+    assert ask(folder, "select count(*) from evidence.runs where status = 'completed'") == [(8,)]
+
+
+def test_results_do_not_depend_on_threads_or_chunks(tmp_path, monkeypatch):
+    first, second = make_project(tmp_path / "p", 50), make_project(tmp_path / "q", 50)
+    rebuild(first, threads=1)
+    monkeypatch.setattr(pipeline, "CHUNK_PAIRS", 7)
+    rebuild(second, threads=2)
+    for name in ("grades.grades", "grades.metrics", "grades.checks", "marts.variant_stats"):
+        assert sorted(map(repr, ask(first, f"select * from {name}"))) == sorted(
+            map(repr, ask(second, f"select * from {name}"))
+        )
+
+
+@pytest.mark.slow
+def test_a_build_killed_at_any_moment_is_completed_by_the_next(tmp_path):
+    reference = make_project(tmp_path / "reference", 400)
+    started = time.monotonic()
+    rebuild(reference)
+    seconds = time.monotonic() - started
+    expected = hashes(reference)
+    rng = random.Random(5)
+    for attempt in range(6):
+        folder = make_project(tmp_path / f"killed-{attempt}", 400)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "toolscore_pipeline", "build", "--quiet"],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(rng.uniform(0.3, seconds + 2))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if (folder / "warehouse.duckdb").is_file():
+            with duckdb.connect(str(folder / "warehouse.duckdb")) as connection:
+                connection.execute("select count(*) from duckdb_tables()").fetchall()
+        rebuild(folder)
+        assert hashes(folder) == expected
+        left = [path.name for path in folder.iterdir() if path.name.endswith(".new")]
+        assert left == []
+
+
+def test_a_warehouse_held_by_another_process_is_waited_for_and_then_named(tmp_path):
+    folder = make_project(tmp_path / "p", 4)
+    rebuild(folder)
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True);"
+            " sys.stdin.read()",
+            str(folder / "warehouse.duckdb"),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdin is not None
+    assert holder.stdout.readline() == "held\n"
+    try:
+        with pytest.raises(WarehouseLockedError, match=rf"process {holder.pid} holds the warehouse"):
+            rebuild(folder, lock_seconds=0.3)
+    finally:
+        holder.stdin.close()
+        holder.wait()
+        holder.stdout.close()
+    assert rebuild(folder, lock_seconds=5).pairs_graded == 0
+
+
+def test_a_file_that_is_no_warehouse_is_refused_in_a_sentence(tmp_path):
+    folder = make_project(tmp_path / "p", 4)
+    (folder / "warehouse.duckdb").write_bytes(b"not a database at all" * 1000)
+    with pytest.raises(WarehouseError) as caught:
+        rebuild(folder)
+    assert str(folder / "warehouse.duckdb") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_reader_of_the_published_copy_never_fails_while_it_is_replaced(tmp_path):
+    folder = make_project(tmp_path / "p", 20)
+    rebuild(folder)
+    program = (
+        "import duckdb, sys, time\n"
+        "end, count = time.monotonic() + float(sys.argv[2]), 0\n"
+        "while time.monotonic() < end:\n"
+        "    with duckdb.connect(sys.argv[1], read_only=True) as c:\n"
+        "        assert c.execute('select count(*) from grades.grades').fetchone()[0] >= 20\n"
+        "    count += 1\n"
+        "print(count)\n"
+    )
+    reader = subprocess.Popen(
+        [sys.executable, "-c", program, str(folder / "warehouse.published.duckdb"), "6"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    for number in range(4):
+        write_rows(folder / f"runs/more-{number}.jsonl", rows(4, start=1000 + 10 * number))
+        rebuild(folder)
+    output, _ = reader.communicate()
+    assert reader.returncode == 0
+    assert int(output) > 3
+
+
+BAD_PROJECTS = {
+    "unknown key": ("sorces: []\n", r"toolscore\.yaml:1: at \$\.sorces: .*did you mean 'sources'"),
+    "two kinds of source": (
+        "sources:\n  - {name: x, path: a, query: b.sql}\n",
+        r"toolscore\.yaml:2: .*a path or a query, and only one",
+    ),
+    "unknown weight": (
+        "grading: {weights: {required_call_recal: 0.3}}\n",
+        r"toolscore\.yaml:1: .*required_call_recall",
+    ),
+    "negative weight": ("grading: {weights: {argument_f1: -1}}\n", r"toolscore\.yaml:1: .*-1"),
+    "missing query": (
+        "sources: [{name: x, query: nope.sql}]\n",
+        r"cannot read the query file nope\.sql: No such file",
+    ),
+    "bad cron": ("regrade: {cron: daily}\n", r"five fields of a cron schedule, got 'daily'"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_PROJECTS.values(), ids=BAD_PROJECTS)
+def test_a_wrong_project_file_is_refused_with_line_and_name(tmp_path, text, message):
+    (tmp_path / "toolscore.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ContractError, match=message):
+        load_project(tmp_path / "toolscore.yaml")
+
+
+def test_every_problem_of_a_project_file_is_told_at_once(tmp_path):
+    (tmp_path / "toolscore.yaml").write_text("sorces: []\nexport: []\n", encoding="utf-8")
+    with pytest.raises(ContractError) as caught:
+        load_project(tmp_path / "toolscore.yaml")
+    assert [problem.line for problem in caught.value.problems] == [1, 2]
+
+
+def test_a_query_source_without_calls_is_refused_by_the_name_of_the_column(tmp_path):
+    folder = make_project(tmp_path / "p", 4)
+    (folder / "lake.sql").write_text("select 'one' as task, 1 as x", encoding="utf-8")
+    (folder / "toolscore.yaml").write_text(
+        'sources: [{name: lake, query: lake.sql}]\ncontracts: ["contracts/*.yaml"]\n',
+        encoding="utf-8",
+    )
+    with pytest.raises(InputError, match=r"'calls'"):
+        rebuild(folder)
+
+
+def test_a_query_source_loads_rows_and_keeps_other_columns(tmp_path):
+    folder = make_project(tmp_path / "p", 4)
+    calls = json.dumps([{"tool": "search", "args": {"q": "tea"}}, {"tool": "save", "args": {}}])
+    (folder / "lake.sql").write_text(
+        f"select 'one' as task, 'v' as variant, i as repetition, '{calls}' as calls, 'red' as colour"
+        " from range(3) as r(i)",
+        encoding="utf-8",
+    )
+    (folder / "toolscore.yaml").write_text(
+        'sources: [{name: lake, query: lake.sql}]\ncontracts: ["contracts/*.yaml"]\n',
+        encoding="utf-8",
+    )
+    assert rebuild(folder).runs_added == 3
+    assert ask(
+        folder, "select distinct attributes_json ->> 'colour', variant from evidence.runs"
+    ) == [("red", "v")]
+    again = rebuild(folder)
+    assert (again.runs_added, again.runs_removed, again.pairs_graded) == (0, 0, 0)
