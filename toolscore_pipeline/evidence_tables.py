@@ -6,13 +6,14 @@ JSON columns hold canonical text (sorted keys, no white space), so that equal va
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-import orjson
+import numpy as np
 import pyarrow as pa
 
+from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.hashing import canonical_json, canonical_json_strict
 from toolscore_pipeline.model import MISSING, Call, Run
 
@@ -142,39 +143,40 @@ class TableBuilder:
         append_call = self._calls.append
         sha256 = hashlib.sha256
         for run in runs:
-            pieces: list[str] = []
-            rows: list[list[Any]] = []
-            for call in run.calls:
-                row, piece = _call_row(call, encode)
-                rows.append(row)
-                pieces.append(piece)
-            usage = _text(run.usage, encode)
-            injected = _text(run.injected, encode)
-            probes = _text(run.probes, encode)
-            content = _run_content(run, pieces, usage, injected, probes)
-            evidence = sha256(content.encode("utf-8", "backslashreplace")).hexdigest()
+            evidence = sha256(encode(_content(run))).hexdigest()
             identity = (evidence, run.task, run.variant, run.repetition)
             ordinal = ordinals.get(identity, 0)
             ordinals[identity] = ordinal + 1
-            run_id = sha256(encode([*identity, ordinal])).hexdigest()
+            run_id = sha256(encode((*identity, ordinal))).hexdigest()
             append_run(
                 (
                     run_id, evidence, document_id, source, path, run.locator, run.format, run.task,
                     run.variant, run.repetition, run.status, run.recorded_outcome,
                     run.final_answer, run.error, run.model, run.prompt, run.cost_usd,
-                    run.duration_seconds, run.input_tokens, run.output_tokens, usage,
-                    run.started_at, run.ended_at, injected, probes,
-                    _text(run.attributes, encode), len(rows), run.warnings,
+                    run.duration_seconds, run.input_tokens, run.output_tokens,
+                    _text(run.usage, encode), run.started_at, run.ended_at,
+                    _text(run.injected, encode), _text(run.probes, encode),
+                    _text(run.attributes, encode), len(run.calls), run.warnings,
                 )
             )  # fmt: skip
-            for index, row in enumerate(rows):
-                row[0] = run_id
-                row[1] = index
-                append_call(tuple(row))
+            for index, call in enumerate(run.calls):
+                has_result = call.result is not MISSING
+                append_call(
+                    (
+                        run_id, index, call.call_id, call.tool, _text(call.args, encode),
+                        call.args_status, call.args_raw,
+                        encode(call.result).decode() if has_result else None, has_result,
+                        call.is_error, _text(call.error, encode), call.is_failed,
+                        call.outcome_basis, call.is_denied, call.deny_reason,
+                        call.duration_seconds, call.cost_usd, call.started_at, call.ended_at,
+                        call.executor, call.pairing, call.is_soft_error_suspected,
+                        call.request_locator, call.completion_locator, call.warnings,
+                    )
+                )  # fmt: skip
 
     def finish(self) -> tuple[pa.Table, pa.Table]:
         """The tables of what was added since the last time."""
-        tables = _table(self._runs, RUNS_SCHEMA), _table(self._calls, CALLS_SCHEMA)
+        tables = rows_table(self._runs, RUNS_SCHEMA), rows_table(self._calls, CALLS_SCHEMA)
         self._start()
         return tables
 
@@ -182,138 +184,145 @@ class TableBuilder:
 def evidence_sha256(run: Run) -> str:
     """The SHA-256 that names the evidence of ``run``.
 
-    It covers what happened (calls with everything recorded of them, final answer, status, error,
-    model, prompt, usage, cost, times, injected faults, probes) as canonical JSON, fields that were
-    not recorded left out. It covers neither the task, variant and repetition nor locators and
-    warnings.
+    It is that of the canonical JSON of what happened: the calls with everything recorded of them,
+    cost, duration, end, error, final answer, injected faults, input tokens, model, output tokens,
+    probes, prompt, start, status and usage, as a list in this order, null where nothing was
+    recorded. The task, variant and repetition are not part of it, nor are locators and warnings.
     """
-    content = _run_content(
-        run,
-        [_call_row(call, canonical_json)[1] for call in run.calls],
-        _text(run.usage, canonical_json),
-        _text(run.injected, canonical_json),
-        _text(run.probes, canonical_json),
-    )
-    return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()
+    return hashlib.sha256(canonical_json(_content(run))).hexdigest()
+
+
+def _content(run: Run) -> list[Any]:
+    return [
+        [_call_content(call) for call in run.calls],
+        run.cost_usd, run.duration_seconds, _instant(run.ended_at), run.error, run.final_answer,
+        run.injected, run.input_tokens, run.model, run.output_tokens, run.probes, run.prompt,
+        _instant(run.started_at), run.status, run.usage,
+    ]  # fmt: skip
+
+
+def _call_content(call: Call) -> list[Any]:
+    has_result = call.result is not MISSING
+    return [
+        call.args, call.args_raw, call.args_status, call.call_id, call.cost_usd, call.deny_reason,
+        call.duration_seconds, _instant(call.ended_at), call.error, call.executor, has_result,
+        call.is_denied, call.is_error, call.is_failed, call.outcome_basis,
+        call.result if has_result else None, _instant(call.started_at), call.tool,
+    ]  # fmt: skip
+
+
+def _instant(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
 
 
 def _text(value: Any, encode: Any) -> str | None:
     return None if value is None else encode(value).decode()
 
 
-def _table(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+def rows_table(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    """A table out of rows, each a tuple with one value for each field of the schema."""
     if not rows:
         return schema.empty_table()
-    columns = zip(*rows, strict=True)
+    return table_of(zip(*rows, strict=True), schema, len(rows))
+
+
+def table_of(columns: Iterable[Any], schema: pa.Schema, size: int) -> pa.Table:
+    """A table out of columns.
+
+    Args:
+        columns: one for each field of the schema: a list or tuple of values, an Arrow array, or
+            None for a column of nulls.
+        schema: fields of type string, int64, double, bool, timestamp or list of string.
+        size: the number of rows.
+    """
     arrays = []
     for column, kind in zip(columns, schema, strict=True):
-        try:
-            arrays.append(pa.array(column, kind.type))
-        except UnicodeEncodeError:
-            mended = [
-                item.encode("utf-8", "backslashreplace").decode() if isinstance(item, str) else item
-                for item in column
-            ]
-            arrays.append(pa.array(mended, kind.type))
+        if column is None:
+            arrays.append(pa.nulls(size, kind.type))
+        elif isinstance(column, pa.Array):
+            arrays.append(column)
+        else:
+            arrays.append(array_of(column, kind.type))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-# The content is written key by key in sorted order, out of canonical pieces, so that no value is
-# encoded twice: once for its column is enough.
+# ``pa.array`` imports pandas when it meets its first list, which takes longer than most loads;
+# these build the buffers themselves, and are faster besides.
 
 
-def _call_row(call: Call, encode: Any) -> tuple[list[Any], str]:
-    """The call's table row (run id and index still open) and its canonical content."""
-    args = encode(call.args).decode() if call.args is not None else None
-    has_result = call.result is not MISSING
-    result = encode(call.result).decode() if has_result else None
-    error = encode(call.error).decode() if call.error is not None else None
-    parts: list[str] = []
-    add = parts.append
-    if args is not None:
-        add(f'"args":{args}')
-    if call.args_raw is not None:
-        add(f'"args_raw":{encode(call.args_raw).decode()}')
-    add(f'"args_status":"{call.args_status}"')
-    if call.call_id is not None:
-        add(f'"call_id":{encode(call.call_id).decode()}')
-    if call.cost_usd is not None:
-        add(f'"cost_usd":{call.cost_usd!r}')
-    if call.deny_reason is not None:
-        add(f'"deny_reason":{encode(call.deny_reason).decode()}')
-    if call.duration_seconds is not None:
-        add(f'"duration_seconds":{call.duration_seconds!r}')
-    if call.ended_at is not None:
-        add(f'"ended_at":"{_instant(call.ended_at)}"')
-    if error is not None:
-        add(f'"error":{error}')
-    if call.executor is not None:
-        add(f'"executor":"{call.executor}"')
-    if call.is_denied:
-        add('"is_denied":true')
-    if call.is_error is not None:
-        add('"is_error":true' if call.is_error else '"is_error":false')
-    if call.is_failed is not None:
-        add('"is_failed":true' if call.is_failed else '"is_failed":false')
-    if call.outcome_basis is not None:
-        add(f'"outcome_basis":"{call.outcome_basis}"')
-    if result is not None:
-        add(f'"result":{result}')
-    if call.started_at is not None:
-        add(f'"started_at":"{_instant(call.started_at)}"')
-    add(f'"tool":{encode(call.tool).decode()}')
-    row = [
-        None, None, call.call_id, call.tool, args, call.args_status, call.args_raw, result,
-        has_result, call.is_error, error, call.is_failed, call.outcome_basis, call.is_denied,
-        call.deny_reason, call.duration_seconds, call.cost_usd, call.started_at, call.ended_at,
-        call.executor, call.pairing, call.is_soft_error_suspected, call.request_locator,
-        call.completion_locator, call.warnings,
-    ]  # fmt: skip
-    return row, "{" + ",".join(parts) + "}"
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """An Arrow array of one of the types that :func:`table_of` knows.
+
+    Args:
+        values: the values, None for null; texts may be given as UTF-8 bytes.
+        kind: the array's type.
+    """
+    size = len(values)
+    if not size or (values[0] is None and values.count(None) == size):
+        return pa.nulls(size, kind)
+    if pa.types.is_string(kind):
+        return text_array(values)
+    if pa.types.is_list(kind):
+        lengths = [len(item or ()) for item in values]
+        flat = [text for item in values for text in item or ()]
+        offsets = pa.py_buffer(_offsets(lengths))
+        return pa.Array.from_buffers(kind, size, [None, offsets], children=[text_array(flat)])
+    valid, count = _validity(values)
+    if pa.types.is_boolean(kind):
+        bits = np.fromiter((item is True for item in values), bool, size)
+        data = np.packbits(bits, bitorder="little")
+    elif pa.types.is_timestamp(kind):
+        data = np.fromiter(map(_microseconds, values), np.int64, size)
+    else:
+        type_ = np.int64 if pa.types.is_int64(kind) else np.float64
+        data = np.fromiter((0 if item is None else item for item in values), type_, size)
+    return pa.Array.from_buffers(kind, size, [valid, pa.py_buffer(data)], null_count=count)
 
 
-def _run_content(
-    run: Run, calls: list[str], usage: str | None, injected: str | None, probes: str | None
-) -> str:
-    parts = [f'"calls":[{",".join(calls)}]']
-    add = parts.append
-    if run.cost_usd is not None:
-        add(f'"cost_usd":{run.cost_usd!r}')
-    if run.duration_seconds is not None:
-        add(f'"duration_seconds":{run.duration_seconds!r}')
-    if run.ended_at is not None:
-        add(f'"ended_at":"{_instant(run.ended_at)}"')
-    if run.error is not None:
-        add(f'"error":{_string(run.error)}')
-    if run.final_answer is not None:
-        add(f'"final_answer":{_string(run.final_answer)}')
-    if injected is not None:
-        add(f'"injected":{injected}')
-    if run.input_tokens is not None:
-        add(f'"input_tokens":{run.input_tokens}')
-    if run.model is not None:
-        add(f'"model":{_string(run.model)}')
-    if run.output_tokens is not None:
-        add(f'"output_tokens":{run.output_tokens}')
-    if probes is not None:
-        add(f'"probes":{probes}')
-    if run.prompt is not None:
-        add(f'"prompt":{_string(run.prompt)}')
-    if run.started_at is not None:
-        add(f'"started_at":"{_instant(run.started_at)}"')
-    if run.status is not None:
-        add(f'"status":{_string(run.status)}')
-    if usage is not None:
-        add(f'"usage":{usage}')
-    return "{" + ",".join(parts) + "}"
+def text_array(values: Sequence[str | bytes | None]) -> pa.Array:
+    """An Arrow array of texts; a lone surrogate is written as its escape."""
+    valid, count = _validity(values)
+    filled: Sequence[Any] = ["" if item is None else item for item in values] if count else values
+    kinds = set(map(type, filled))
+    if kinds == {str}:
+        joined = "".join(filled)
+        data = joined.encode("utf-8", "backslashreplace")
+        if len(data) == len(joined):
+            return _texts(data, filled, valid, count)
+    parts = [
+        item if isinstance(item, bytes) else item.encode("utf-8", "backslashreplace")
+        for item in filled
+    ]
+    return _texts(b"".join(parts), parts, valid, count)
 
 
-def _string(text: str) -> str:
-    try:
-        return orjson.dumps(text).decode()
-    except TypeError:  # a lone surrogate
-        return canonical_json(text).decode()
+def _texts(data: bytes, parts: Sequence[Any], valid: pa.Buffer | None, count: int) -> pa.Array:
+    size = len(parts)
+    if len(data) >= 1 << 31:
+        raise InputError(f"{size:,} texts hold {len(data):,} bytes, more than one batch can")
+    offsets = pa.py_buffer(_offsets(list(map(len, parts))))
+    return pa.StringArray.from_buffers(size, offsets, pa.py_buffer(data), valid, count)
 
 
-def _instant(moment: datetime) -> str:
-    return moment.isoformat()
+def _offsets(lengths: list[int]) -> Any:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _validity(values: Sequence[Any]) -> tuple[pa.Buffer | None, int]:
+    count = values.count(None)
+    if not count:
+        return None, 0
+    present = np.fromiter((item is not None for item in values), bool, len(values))
+    return pa.py_buffer(np.packbits(present, bitorder="little")), count
+
+
+def _microseconds(moment: datetime | None) -> int:
+    if moment is None:
+        return 0
+    delta = moment - _EPOCH
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -106,10 +106,11 @@ def strict_lines(chunk: bytes) -> list[tuple[int, Any, Flags]]:
                 values.append((number, line, NO_FLAGS))
     if is_all_fast and _is_exact(chunk, [value for _, value, _ in values]):
         return values
-    return [(number, *_line_value(lines[number])) for number, _, _ in values]
+    return [(number, *strict_line(lines[number])) for number, _, _ in values]
 
 
-def _line_value(line: bytes) -> tuple[Any, Flags]:
+def strict_line(line: bytes) -> tuple[Any, Flags]:
+    """The value of one line, or the :class:`InputError` that says why it has none; its flags."""
     try:
         return strict_loads(line)
     except InputError as error:
@@ -130,9 +131,9 @@ def _is_exact(raw: bytes, value: Any) -> bool:
         if raw.count(b":") != again.count(b":") or b"\\u003" in raw:
             return False
         return not _LONG_INTEGER.search(raw)
-    if _colons(raw) != _colons(again) or b"\\u003" in raw:
+    if count_colons(raw) != count_colons(again) or b"\\u003" in raw:
         return False
-    return not _has_long_integer(raw)
+    return not has_long_integer(raw)
 
 
 def depth(value: Any) -> int:
@@ -153,7 +154,8 @@ def depth(value: Any) -> int:
         deepest, level = deepest + 1, below
 
 
-def _colons(raw: bytes) -> int:
+def count_colons(raw: bytes) -> int:
+    """How many colons stand in ``raw``."""
     import numpy as np
 
     array = np.frombuffer(raw, dtype=np.uint8)
@@ -163,19 +165,22 @@ def _colons(raw: bytes) -> int:
     )
 
 
-def _has_long_integer(raw: bytes) -> bool:
+def has_long_integer(raw: bytes) -> bool:
     """Whether ``_LONG_INTEGER`` matches, by looking at every ninth byte.
 
     Nineteen digits in a row cover two bytes in succession whose positions are multiples of nine.
     """
     import numpy as np
 
-    sample = (np.frombuffer(raw, dtype=np.uint8)[::9] - 48) < 10
-    for index in (sample[:-1] & sample[1:]).nonzero()[0].tolist():
-        position = index * 9
-        if _LONG_INTEGER.search(raw, max(0, position - 20), position + 30):
-            return True
-    return False
+    array = np.frombuffer(raw, dtype=np.uint8)
+    sample = (array[::9] - 48) < 10
+    positions = (sample[:-1] & sample[1:]).nonzero()[0] * 9
+    for step in range(1, 9):
+        positions = positions[(array[positions + step] - 48) < 10]
+    return any(
+        _LONG_INTEGER.search(raw, max(0, position - 20), position + 30)
+        for position in positions.tolist()
+    )
 
 
 def _careful_loads(raw: bytes) -> tuple[Any, Flags]:

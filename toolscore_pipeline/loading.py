@@ -27,8 +27,10 @@ from toolscore_pipeline.evidence_tables import (
     RUNS_SCHEMA,
     Ordinals,
     TableBuilder,
+    rows_table,
 )
 from toolscore_pipeline.formats import run_rows
+from toolscore_pipeline.formats._fast_rows import RowTables
 from toolscore_pipeline.hashing import file_sha256
 from toolscore_pipeline.jsonio import FLAG_SENTENCES
 from toolscore_pipeline.model import Run
@@ -313,6 +315,24 @@ class _Document:
     ordinals: Ordinals = field(default_factory=dict)
     formats: set[str] = field(default_factory=set)
 
+    @property
+    def folder(self) -> Path | None:
+        """The folder that the document lies in."""
+        return None if self.file is None else self.file.parent
+
+    @property
+    def variant(self) -> str | None:
+        """The variant that the source's pattern makes of the document's path."""
+        return None if self.file is None else _variant_of(self.source, self.file)
+
+    @property
+    def row_task(self) -> str | None:
+        """The task for rows that name none; only a source that asks for it takes it from a path."""
+        if self.source.task is None or self.file is None:
+            return None
+        match = _task_pattern(self.source.task).search(stem_of(self.file))
+        return match.group("task") if match is not None else None
+
     def reject(
         self, reason: str, line: int | None, json_path: str | None, raw: bytes | None
     ) -> None:
@@ -345,6 +365,7 @@ class _Loader:
         self._byte_count = sum(_size(file) for file in files) if on_progress else 0
         self._files_done = self._bytes_done = self._run_count = 0
         self._builder = TableBuilder(is_strict_json=True)
+        self._rows = RowTables()
         self._documents: list[tuple[Any, ...]] = []
         self._rejects: list[tuple[Any, ...]] = []
         self._pending_bytes = 0
@@ -355,9 +376,11 @@ class _Loader:
     def flush(self, *, is_last: bool = False) -> Iterator[Batch]:
         """Hand out what has been collected."""
         batch, self._batch = self._batch, Batch()
-        batch.runs, batch.calls = self._builder.finish()
-        batch.documents = _rows_table(self._documents, DOCUMENTS_SCHEMA)
-        batch.rejects = _rows_table(self._rejects, REJECTS_SCHEMA)
+        fast, plain = self._rows.finish(), self._builder.finish()
+        batch.runs = pa.concat_tables([fast[0], plain[0]])
+        batch.calls = pa.concat_tables([fast[1], plain[1]])
+        batch.documents = rows_table(self._documents, DOCUMENTS_SCHEMA)
+        batch.rejects = rows_table(self._rejects, REJECTS_SCHEMA)
         self._documents, self._rejects, self._pending_bytes = [], [], 0
         is_empty = not (
             batch.documents.num_rows
@@ -369,7 +392,8 @@ class _Loader:
             yield batch
 
     def _flush_if_full(self) -> Iterator[Batch]:
-        if len(self._builder) >= _BATCH_RUNS or self._pending_bytes >= _BATCH_BYTES:
+        is_full = len(self._builder) + len(self._rows) >= _BATCH_RUNS
+        if is_full or self._pending_bytes >= _BATCH_BYTES:
             yield from self.flush()
 
     def _report(self, path: str) -> None:
@@ -516,8 +540,9 @@ class _Loader:
         self._bytes_done += len(data)
         self._pending_bytes += len(data)
         del data
-        base = document.file.parent if document.file is not None else None
-        runs = formats.read_value(value, document.source.format, is_strict_json=True, base=base)
+        runs = formats.read_value(
+            value, document.source.format, is_strict_json=True, base=document.folder
+        )
         for run in runs:
             run.warnings.extend(FLAG_SENTENCES[flag] for flag in sorted(flags))
         for start in range(0, len(runs), _BATCH_RUNS):
@@ -565,11 +590,49 @@ class _Loader:
         parts: list[Any],
         part_lines: list[int],
     ) -> None:
+        """Read whole lines; records that are parts of runs are put aside in ``parts``."""
+        pattern = document.source.task
+        has_repetition = pattern is not None and "repetition" in _task_pattern(pattern).groupindex
+        if has_repetition or document.source.format not in (formats.AUTO, run_rows.NAME):
+            self._read_records(
+                document, jsonio.strict_lines(chunk), chunk, first_line, parts, part_lines
+            )
+            return
+        count, left = self._rows.add(
+            chunk,
+            first_line,
+            document.ordinals,
+            document=(document.document_id, document.source.name, document.path),
+            variant=document.variant,
+            task=document.row_task,
+        )
+        if count:
+            document.formats.add(run_rows.NAME)
+            document.run_count += count
+            self._run_count += count
+        if not left:
+            return
+        if count:
+            lines = chunk.split(b"\n")
+            found = [(number, *jsonio.strict_line(lines[number])) for number in left]
+        else:
+            found = jsonio.strict_lines(chunk)
+        self._read_records(document, found, chunk, first_line, parts, part_lines)
+
+    def _read_records(
+        self,
+        document: _Document,
+        records: list[tuple[int, Any, jsonio.Flags]],
+        chunk: bytes,
+        first_line: int,
+        parts: list[Any],
+        part_lines: list[int],
+    ) -> None:
         format = document.source.format
+        is_rows = format in (formats.AUTO, run_rows.NAME)
         lines: list[bytes] | None = None
         runs: list[Run] = []
-        is_rows = format in (formats.AUTO, run_rows.NAME)
-        for number, value, flags in jsonio.strict_lines(chunk):
+        for number, value, flags in records:
             line = first_line + number
             try:
                 if isinstance(value, InputError):
@@ -586,7 +649,9 @@ class _Loader:
                     part_lines.append(line)
                     continue
                 else:
-                    found = formats.read_value(value, format, is_strict_json=True)
+                    found = formats.read_value(
+                        value, format, is_strict_json=True, base=document.folder
+                    )
                     for run in found:
                         place = f" {run.locator}" if run.locator else ""
                         run.locator = f"line {line}{place}"
@@ -763,16 +828,6 @@ def _parses(line: bytes) -> bool:
     except InputError:
         return False
     return isinstance(value, (dict, list))
-
-
-def _rows_table(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
-    if not rows:
-        return schema.empty_table()
-    columns = zip(*rows, strict=True)
-    return pa.Table.from_arrays(
-        [pa.array(column, kind.type) for column, kind in zip(columns, schema, strict=True)],
-        schema=schema,
-    )
 
 
 def _size(file: Path) -> int:

@@ -24,16 +24,23 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from toolscore_pipeline.errors import InputError, UsageError, unknown_name
-from toolscore_pipeline.formats._common import Detection
+from toolscore_pipeline.formats._common import NO_CALLS_WARNING, Detection
 from toolscore_pipeline.jsonio import find_non_json
 from toolscore_pipeline.model import Run
 
-__all__ = ["Detection", "detect", "formats", "is_fragment", "read_value", "to_plain"]
+__all__ = [
+    "NO_CALLS_WARNING",
+    "Detection",
+    "detect",
+    "formats",
+    "is_fragment",
+    "read_value",
+    "to_plain",
+]
 
 AUTO = "auto"
 #: Names that other tools use for the same formats.
 ALIASES = {"custom": "plain"}
-NO_CALLS_WARNING = "no tool calls were found"
 
 
 class Format(Protocol):

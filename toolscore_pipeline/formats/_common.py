@@ -12,6 +12,8 @@ from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.jsonio import FLAG_SENTENCES, strict_loads
 from toolscore_pipeline.model import MISSING, ArgsStatus, Call, Executor, Run
 
+NO_CALLS_WARNING = "no tool calls were found"
+
 
 @dataclass(frozen=True, slots=True)
 class Detection:
@@ -290,11 +292,14 @@ def is_error_value(error: Any) -> bool:
     return error is not None and error is not False and error != "" and error != {} and error != []
 
 
-_FAILURE_HEAD = 600
-_FAILURE_HINT = re.compile(
-    r"error|exception|traceback|fail|invalid|missing|denied|forbidden|unauthori|not found"
-    r"|unable to|cannot|could not|timed out|success|\bok\b"
+#: How much of a result's text is looked at: a failure says so in its first words.
+FAILURE_HEAD = 300
+#: Without one of these words (in lower case) nothing reads like a failure.
+FAILURE_HINTS = (
+    "error|exception|traceback|fail|invalid|missing|unknown|unexpected|denied|forbidden|unauthori"
+    "|not found|unable to|cannot|can't|could not|couldn't|timed out|false"
 )
+_FAILURE_HINT = re.compile(FAILURE_HINTS)
 _FAILURE = re.compile(
     r"^\W{0,3}(?:an? )?(?:\w+ )?(?:error|exception|failure)\b"
     r"(?!s?\W{0,3}(?:\[\s*\]|\{\s*\}|none|null|0\b|\"\"))"
@@ -317,12 +322,12 @@ _NO_FAILURE = re.compile(r"\b(?:no|0|zero|without(?: any)?) (?:errors?|failures?
 def reads_like_failure(result: Any) -> bool:
     """Whether a recorded success reads like a failure (``Error: missing required parameter``).
 
-    Only the first 600 characters are looked at; ``{"errors": []}`` and ``0 errors`` do not count.
+    Only the first 300 characters are looked at; ``{"errors": []}`` and ``0 errors`` do not count.
     """
     text = failure_text(result)
     if text is None:
         return False
-    head = text[:_FAILURE_HEAD].lower()
+    head = text[:FAILURE_HEAD].lower()
     if not _FAILURE_HINT.search(head):
         return False
     return _FAILURE.search(_NO_FAILURE.sub("", head)) is not None
@@ -348,7 +353,7 @@ def failure_text(result: Any) -> str | None:
                     parts.append(f'"{key}": "{value}"')
         for key in ("message", "output", "text", "result", "stdout", "stderr"):
             if isinstance(result.get(key), str):
-                parts.append("\n" + result[key][:_FAILURE_HEAD])
+                parts.append("\n" + result[key][:FAILURE_HEAD])
         if parts and not parts[0].startswith('"'):
             parts[0] = parts[0].lstrip("\n")
         return " ".join(parts) if parts else None

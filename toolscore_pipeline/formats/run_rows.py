@@ -35,7 +35,7 @@ _ROW_MARKS = frozenset(
         "outcome", "final_answer", "final_text", "passed",
     }
 )  # fmt: skip
-_READ_KEYS = frozenset(
+READ_KEYS = frozenset(
     {
         "calls", "messages", "status", "outcome", "passed", "error", "model", "prompt", "usage",
         "input_tokens", "output_tokens", "started_at", "ended_at", "injected", "probes",
@@ -121,16 +121,18 @@ def read_row(row: Any, where: str = "$", *, locator: str | None = None) -> Run:
         run.final_answer = id_text(answer)
     if is_error_value(row.get("error")):
         run.error = _error_text(row["error"])
-    run.model = id_text(row.get("model")) or run.model
-    run.prompt = id_text(row.get("prompt")) or run.prompt
+    if row.get("model") is not None:
+        run.model = id_text(row["model"])
+    if row.get("prompt") is not None:
+        run.prompt = id_text(row["prompt"])
     run.cost_usd = _cost(row)
     run.duration_seconds = number(first_of(row, DURATION_KEYS))
     _take_usage(run, row)
     _take_times(run, row)
     run.injected = _json(row.get("injected"), dict)
     run.probes = _json(row.get("probes"), list)
-    if row.keys() - _READ_KEYS:
-        run.attributes = {key: item for key, item in row.items() if key not in _READ_KEYS}
+    if row.keys() - READ_KEYS:
+        run.attributes = {key: item for key, item in row.items() if key not in READ_KEYS}
     return run
 
 
