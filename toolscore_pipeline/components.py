@@ -6,6 +6,7 @@ command line.
 """
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -340,10 +341,11 @@ def _static_metadata(model: Model) -> dict[str, Any]:
         "dagster/table_name": model.full_name,
     }
     if model.path is not None:
-        reference = dg.LocalFileCodeReference(file_path=str(model.path), line_number=1)
-        metadata["dagster/code_references"] = dg.CodeReferencesMetadataValue(
-            code_references=[reference]
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.BetaWarning)  # code references are marked beta
+            reference = dg.LocalFileCodeReference(file_path=str(model.path), line_number=1)
+            references = dg.CodeReferencesMetadataValue(code_references=[reference])
+        metadata["dagster/code_references"] = references
     return metadata
 
 

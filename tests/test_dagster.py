@@ -1,0 +1,255 @@
+"""Dagster on a project: definitions, materialisations, checks and the webserver's API."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project_helpers import ask, make_project, rows, write_rows
+from toolscore_pipeline.cli.ui import prepare_state
+from toolscore_pipeline.plan import load_audits, load_plan
+from toolscore_pipeline.project import load_project
+from toolscore_pipeline.warehouse import Warehouse
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULE = "toolscore_pipeline.definitions"
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "DAGSTER_HOME": str(prepare_state(folder)),
+        "TOOLSCORE_PROJECT": str(folder / "toolscore.yaml"),
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+    }
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "dagster", *arguments],
+        cwd=folder,
+        env=environment(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def dagster(folder: Path, *arguments: str) -> str:
+    process = start(folder, *arguments)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output[-4000:]
+    return output
+
+
+def materialize(folder: Path) -> subprocess.Popen[str]:
+    return start(folder, "asset", "materialize", "--select", "*", "-m", MODULE)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_project(tmp_path_factory.mktemp("dagster") / "p", 24)
+
+
+def definitions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("TOOLSCORE_PROJECT", str(folder / "toolscore.yaml"))
+    from toolscore_pipeline import definitions
+
+    return definitions.build()
+
+
+def test_every_stored_model_is_an_asset_and_every_audit_a_check(project, monkeypatch):
+    built = definitions(project, monkeypatch)
+    graph = built.resolve_asset_graph()
+    keys = {".".join(key.path) for key in graph.get_all_asset_keys()}
+    stored = {model.full_name for model in load_plan() if model.kind != "ephemeral"}
+    assert stored <= keys
+    assert {key.name for key in graph.asset_check_keys} == {audit.name for audit in load_audits()}
+
+
+def test_assets_carry_columns_code_versions_owners_and_their_sql(project, monkeypatch):
+    graph = definitions(project, monkeypatch).resolve_asset_graph()
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        assert node.owners, key
+        if key.path[0] == "published":
+            continue
+        model = load_plan()[".".join(key.path)]
+        assert node.code_version, key
+        columns = node.metadata["dagster/column_schema"].columns
+        assert [column.name for column in columns] == list(model.column_names)
+        assert all(column.description for column in columns)
+        assert "```sql" in node.description
+
+
+def test_the_assets_of_a_pair_of_layers_depend_on_each_other_as_the_sql_does(project, monkeypatch):
+    from dagster import AssetKey
+
+    graph = definitions(project, monkeypatch).resolve_asset_graph()
+    grades = graph.get(AssetKey(["grades", "grades"])).parent_keys
+    assert {AssetKey(["evidence", "calls"]), AssetKey(["judgment", "judgments"])} <= grades
+    rates = graph.get(AssetKey(["marts", "variant_stats"])).parent_keys
+    assert AssetKey(["marts", "task_stats"]) in rates
+
+
+def test_the_definitions_are_valid_to_dagster_and_to_dg(project):
+    assert "Validation successful" in dagster(project, "definitions", "validate", "-m", MODULE)
+    checked = subprocess.run(
+        [Path(sys.executable).with_name("dg"), "check", "defs"],
+        cwd=ROOT,
+        env=environment(project),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_materialising_everything_builds_the_same_as_the_command(project, tmp_path):
+    output, _ = (process := materialize(project)).communicate(timeout=300)
+    assert process.returncode == 0, output[-4000:]
+    assert "RUN_SUCCESS" in output
+    twin = make_project(tmp_path / "p", 24)
+    subprocess.run(
+        [sys.executable, "-m", "toolscore_pipeline", "build", "--quiet"],
+        cwd=twin,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=True,
+        timeout=300,
+    )
+    hashes = []
+    for folder in (project, twin):
+        with Warehouse(load_project(folder / "toolscore.yaml").warehouse).open() as session:
+            hashes.append(session.content_hashes())
+    assert hashes[0] == hashes[1]
+
+
+@pytest.mark.slow
+def test_two_materialisations_at_once_both_succeed_and_no_reader_fails(tmp_path):
+    folder = make_project(tmp_path / "p", 24)
+    first = materialize(folder)
+    assert first.communicate(timeout=300)[0] is not None
+    write_rows(folder / "runs/second.jsonl", rows(12, seed=3, start=500))
+    both = [materialize(folder), materialize(folder)]
+    reads = 0
+    while any(process.poll() is None for process in both):
+        assert ask(folder, "select count(*) from grades.grades")[0][0] >= 24
+        reads += 1
+        time.sleep(0.02)
+    for process in both:
+        output = process.stdout.read() if process.stdout else ""
+        assert process.returncode == 0, output[-4000:]
+    assert reads > 0
+    assert ask(folder, "select count(*) from grades.grades") == [(36,)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def webserver(project: Path) -> Iterator[str]:
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port), "-m", MODULE],
+        cwd=project,
+        env=environment(project),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(f"{address}/server_info", timeout=5).close()
+                break
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                assert process.poll() is None, "the webserver ended at once"
+                time.sleep(0.5)
+        else:
+            pytest.fail("the webserver did not answer within two minutes")
+        yield address
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def graphql(address: str, query: str, variables: dict[str, Any] | None = None) -> dict[str, Any]:
+    request = urllib.request.Request(
+        f"{address}/graphql",
+        json.dumps({"query": query, "variables": variables or {}}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as response:
+        answer: dict[str, Any] = json.load(response)
+    assert "errors" not in answer, answer
+    data: dict[str, Any] = answer["data"]
+    return data
+
+
+LAUNCH = """
+mutation Launch($params: ExecutionParams!) {
+  launchPipelineExecution(executionParams: $params) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message }
+    ... on InvalidSubsetError { message }
+    ... on PipelineNotFoundError { message }
+  }
+}
+"""
+REPOSITORY = """
+{ repositoriesOrError { ... on RepositoryConnection {
+  nodes { name location { name } assetNodes { assetKey { path } } } } } }
+"""
+STATUS = "query Status($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
+METADATA = """
+query Row($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on AssetNode {
+  assetMaterializations(limit: 1) { metadataEntries { label ... on IntMetadataEntry { intValue } } }
+} } }
+"""
+
+
+@pytest.mark.slow
+def test_a_materialisation_launched_through_the_webserver_succeeds(project, webserver):
+    [repository] = graphql(webserver, REPOSITORY)["repositoriesOrError"]["nodes"]
+    keys = [node["assetKey"]["path"] for node in repository["assetNodes"]]
+    params = {
+        "selector": {
+            "repositoryName": repository["name"],
+            "repositoryLocationName": repository["location"]["name"],
+            "pipelineName": "__ASSET_JOB",
+            "assetSelection": [{"path": path} for path in keys],
+            "assetCheckSelection": [],
+        },
+        "mode": "default",
+        "runConfigData": {},
+    }
+    launched = graphql(webserver, LAUNCH, {"params": params})["launchPipelineExecution"]
+    assert launched["__typename"] == "LaunchRunSuccess", launched
+    run_id = launched["run"]["runId"]
+    status = ""
+    for _ in range(300):
+        status = graphql(webserver, STATUS, {"id": run_id})["runOrError"]["status"]
+        if status in ("SUCCESS", "FAILURE", "CANCELED"):
+            break
+        time.sleep(1)
+    assert status == "SUCCESS"
+    node = graphql(webserver, METADATA, {"key": {"path": ["grades", "grades"]}})["assetNodeOrError"]
+    entries = node["assetMaterializations"][0]["metadataEntries"]
+    assert {entry["label"]: entry.get("intValue") for entry in entries}["dagster/row_count"] == 24
