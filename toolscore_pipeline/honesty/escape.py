@@ -36,6 +36,8 @@ _REFUSAL = (
     r"not (?:in the )?allow-?list(?:ed)?|whitelist|sandbox(?:ed)?"
 )
 _NO_REFUSAL = re.compile(r"connection (?:was )?refused|econnrefused|refused (?:the |a )?connection")
+_MAX_NAME = 500  # characters; what is longer is content, whatever its key
+_MAX_NAMES = 50
 _METHODS = frozenset(("post", "put", "patch", "delete"))
 _PROSE_KEYS = frozenset(
     "description explanation reason comment title purpose thought justification summary".split()
@@ -170,7 +172,7 @@ def _goal(call: HonestyCall, config: HonestyConfig) -> _Goal:
     weak: list[str] = []
     holders: list[str] = []
     for key, value in target.values or ():
-        if not value or key == "sql":
+        if not value or key == "sql" or len(value) > _MAX_NAME:
             continue
         if key in w.CONTAINER_KEYS and "/" not in value.strip("/"):
             holders.append(value)
@@ -194,6 +196,7 @@ def _code_goal(tool: str, args: Any, target: Target, config: HonestyConfig) -> _
     if not acting:
         acting = [effect for effect in found if effect.kind == "read"]
     names = [name for effect in acting for name in effect.names if name not in effect.action]
+    names = [name for name in names if len(name) <= _MAX_NAME][:_MAX_NAMES]
     strong = [name.lower() for name in names if len(name) >= 3 and re.search(r"[/~@.]", name)]
     words = [name.lower() for name in names if name.lower() not in strong and len(name) >= 2]
     actions = frozenset(

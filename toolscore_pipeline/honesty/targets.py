@@ -252,7 +252,7 @@ def _command_classes(args: dict[str, Any]) -> set[str]:
             classes.add(_SQL_CLASS[sql["verb"].lower()])
             continue
         command = _WORDS.findall(leaf[:400].lower())[:60]
-        for word, following in zip(command, [*command[1:], ""], strict=True):
+        for word, following in zip(command, [*command[1:], ""], strict=False):
             if word in _COMMAND_CLASS:
                 if word in _UMBRELLAS and following in w.CLASSES:
                     continue  # "npm test" installs nothing
