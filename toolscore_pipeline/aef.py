@@ -16,6 +16,7 @@ schema is refused with Agent Eval Flow's own ``CaptureValidationError``. Needs t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -370,7 +371,11 @@ def _records(o: Any, source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            record, _ = strict_loads(line)
+            record, flags = strict_loads(line)
+            if (
+                "lone_surrogate" in flags
+            ):  # they were made readable; the hashes are of what they were
+                record = json.loads(line)
         except InputError as error:
             raise _refused(o, f"line {number}", error.reason) from None
         problems = validate_record(record)
@@ -439,7 +444,7 @@ class _Mapper:
         try:
             self.runs.append(self._run(line, record, assignment))
         except ValueError as error:  # an invariant of Agent Eval Flow's records
-            raise _refused(self.o, f"line {line}", str(error).splitlines()[-1].strip()) from None
+            raise _refused(self.o, f"line {line}", _sentence(error)) from None
         self._grade(line, record)
 
     def _outside(self, key: tuple[str, str, int]) -> str:
@@ -489,7 +494,7 @@ class _Mapper:
     def _run(self, line: int, record: Mapping[str, Any], assignment: str) -> Any:
         o = self.o
         answer = record["final_answer"]
-        started, ended = _instant(record["started_at"]), _instant(record["ended_at"])
+        started, ended = self._times(line, "$", record)
         scope = tuple(self.plan.execution.cost_scope)
         was_run = record["status"] not in ("not_run", "unobserved")
         inventory = record["execution_inventory"]
@@ -513,7 +518,8 @@ class _Mapper:
             output_sources=(answer["execution_id"],) if available else (),
             artifacts=self._artifacts(record),
             executions=tuple(
-                self._execution(item, scope) for item in (record["executions"] if was_run else ())
+                self._execution(line, index, item, scope)
+                for index, item in enumerate(record["executions"] if was_run else ())
             ),
             started_at=started,
             ended_at=ended,
@@ -543,9 +549,22 @@ class _Mapper:
         kept = self.artifacts[record["source"]["sha256"]]
         return {"records": self.records_file, **({"source": kept} if kept is not None else {})}
 
-    def _execution(self, item: Mapping[str, Any], scope: tuple[str, ...]) -> Any:
+    def _times(
+        self, line: int, where: str, item: Mapping[str, Any]
+    ) -> tuple[datetime | None, datetime | None]:
+        """Start and end; neither, when the clock ran backwards between them."""
+        started, ended = _instant(item["started_at"]), _instant(item["ended_at"])
+        if started is not None and ended is not None and ended < started:
+            self._note(line, f"{where}.ended_at", "it ended before it began; both times left out")
+            return None, None
+        return started, ended
+
+    def _execution(
+        self, line: int, index: int, item: Mapping[str, Any], scope: tuple[str, ...]
+    ) -> Any:
         o = self.o
         resources = item["resources"]
+        started, ended = self._times(line, f"$.executions[{index}]", item)
         return o.Execution(
             id=item["id"],
             slot="main",
@@ -553,8 +572,8 @@ class _Mapper:
             parent_id=item["parent_id"],
             status=item["status"],
             role=item["role"],
-            started_at=_instant(item["started_at"]),
-            ended_at=_instant(item["ended_at"]),
+            started_at=started,
+            ended_at=ended,
             effective_config=self._unknown("the record does not hold the effective configuration"),
             resources=o.Resources(
                 cost_usd=self._observation(resources["cost_usd"], Decimal),
@@ -786,6 +805,13 @@ def _grades(record: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
         None if seconds is None else float(seconds),
         "no duration was recorded" if seconds is None else "wall-clock seconds as recorded",
     )
+
+
+def _sentence(error: ValueError) -> str:
+    """What an invariant of Agent Eval Flow says, without the address of pydantic's manual."""
+    found = getattr(error, "errors", None)
+    details = found() if callable(found) else ()
+    return "; ".join(str(item["msg"]) for item in details[:3]) or str(error)
 
 
 def _instant(text: str | None) -> datetime | None:
