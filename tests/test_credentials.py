@@ -282,8 +282,9 @@ UNITS = {
     "data URIs": "data:;", "data bodies": "data:;base64,", "Slack": "xoxb-%2B", "JWT": "ghs_1_eyJ",
     "escapes": "\\u0073k-", "backslashes": "\\", "escape beginnings": "\\\\u",
     "zero width": "sk\u200b-\u200b", "gaps": "a\u200bsk-", "fullwidth": "ｓｋ－",
-    "ligatures": "ﬁsk-", "base64": "c2st", "objects": '{"sk-":', "arrays": '["sk-",', "quotes": '"\\"sk-',
-    "percents": "%73k-", "entities": "&#115;k-", "almost random": "sk-aB3dE5gH7jK9mN1pQ",
+    "ligatures": "ﬁsk-", "base64": "c2st", "objects": '{"sk-":', "arrays": '["sk-",',
+    "quotes": '"\\"sk-', "percents": "%73k-",
+    "entities": "&#115;k-", "almost random": "sk-aB3dE5gH7jK9mN1pQ",
     "keys": f"{AWS} ",
 }  # fmt: skip
 

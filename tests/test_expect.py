@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
-from toolscore_pipeline import ANY, Contains, Regex
+from toolscore_pipeline import (
+    ANY,
+    Contains,
+    Regex,
+    ToolScoreAssertionError,
+    assert_tools,
+    expect,
+)
 from toolscore_pipeline.errors import SettingsError, UsageError
-from toolscore_pipeline.expect import ToolScoreAssertionError, assert_tools, expect
 
 TRACE = [
     {"tool": "search_flights", "args": {"destination": "LIS", "date": "2026-12-14"}},

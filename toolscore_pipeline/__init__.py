@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         load_forbidden_rules,
         rules_from_json,
     )
+    from toolscore_pipeline.credentials import find_credentials, redact_secrets, redact_value
+    from toolscore_pipeline.expectations import ToolScoreAssertionError, assert_tools, expect
     from toolscore_pipeline.matchers import ANY, Approx, Contains, IsType, Matcher, OneOf, Regex
     from toolscore_pipeline.result import EvaluationResult
 
@@ -33,6 +35,8 @@ _HOMES = {
         "load_forbidden_rules",
         "rules_from_json",
     ),
+    "toolscore_pipeline.credentials": ("find_credentials", "redact_secrets", "redact_value"),
+    "toolscore_pipeline.expectations": ("ToolScoreAssertionError", "assert_tools", "expect"),
     "toolscore_pipeline.matchers": (
         "ANY",
         "Approx",
@@ -57,19 +61,25 @@ __all__ = [
     "Matcher",
     "OneOf",
     "Regex",
+    "ToolScoreAssertionError",
     "__version__",
+    "assert_tools",
     "evaluate",
     "evaluate_contract",
     "evaluate_many",
     "evaluate_trace",
+    "expect",
+    "find_credentials",
     "load_contract",
     "load_forbidden_rules",
+    "redact_secrets",
+    "redact_value",
     "rules_from_json",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, so that importing the package stays cheap."""
+    """Import a public name when it is first asked for: importing the package stays cheap."""
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME_OF[name]), name)
