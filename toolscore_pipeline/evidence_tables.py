@@ -222,8 +222,13 @@ def _text(value: Any, encode: Any) -> str | None:
 def rows_table(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     """A table out of rows, each a tuple with one value for each field of the schema."""
     if not rows:
-        return schema.empty_table()
+        return empty_table(schema)
     return table_of(zip(*rows, strict=True), schema, len(rows))
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table of no rows."""
+    return pa.Table.from_arrays([pa.nulls(0, kind.type) for kind in schema], schema=schema)
 
 
 def table_of(columns: Iterable[Any], schema: pa.Schema, size: int) -> pa.Table:

@@ -27,6 +27,7 @@ from toolscore_pipeline.evidence_tables import (
     RUNS_SCHEMA,
     Ordinals,
     TableBuilder,
+    empty_table,
     rows_table,
 )
 from toolscore_pipeline.formats import run_rows
@@ -145,10 +146,10 @@ class Batch:
         changed: paths whose bytes, or whose loader, changed; their former runs are replaced.
     """
 
-    documents: pa.Table = field(default_factory=DOCUMENTS_SCHEMA.empty_table)
-    runs: pa.Table = field(default_factory=RUNS_SCHEMA.empty_table)
-    calls: pa.Table = field(default_factory=CALLS_SCHEMA.empty_table)
-    rejects: pa.Table = field(default_factory=REJECTS_SCHEMA.empty_table)
+    documents: pa.Table = field(default_factory=lambda: empty_table(DOCUMENTS_SCHEMA))
+    runs: pa.Table = field(default_factory=lambda: empty_table(RUNS_SCHEMA))
+    calls: pa.Table = field(default_factory=lambda: empty_table(CALLS_SCHEMA))
+    rejects: pa.Table = field(default_factory=lambda: empty_table(REJECTS_SCHEMA))
     unchanged: list[str] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -202,7 +203,7 @@ def load_documents(
     for source in sources:
         if source.path is not None:
             for file in find_files(source):
-                found.setdefault(str(file), (source, file))
+                found.setdefault(_shown(source, file), (source, file))
     loader = _Loader(known or {}, on_progress, [file for _, file in found.values()])
     for path, (source, file) in found.items():
         yield from loader.load_file(source, file, path)
@@ -210,6 +211,41 @@ def load_documents(
         if source.query is not None:
             yield from loader.load_query(source)
     yield from loader.flush(is_last=True)
+
+
+def read_file(path: str | Path, format: str = formats.AUTO) -> list[Run]:
+    """The runs of one file, as objects.
+
+    Args:
+        path: a trace file, run rows, or any other document that :func:`load_documents` reads.
+        format: its format; ``auto`` detects it.
+
+    Raises:
+        InputError: when the file, or any record of it, cannot be read.
+        UsageError: when nobody knows the format.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(
+            "expected a file, got a folder" if file.is_dir() else "there is no such file", path=path
+        )
+    source = Source(name=file.name, path=str(file), format=format)
+    _check(source)
+    reader = _RunReader({}, None, [file])
+    for _ in reader.load_file(source, file, str(path)):
+        pass
+    if reader.refused:
+        reason, line, json_path = reader.refused[0]
+        raise InputError(reason, path=path, line=line, json_path=json_path)
+    return reader.runs
+
+
+def _shown(source: Source, file: Path) -> str:
+    """The path that a document is known by: relative to the source's root when below it."""
+    root = source.root
+    if root is not None and file.is_relative_to(root):
+        return file.relative_to(root).as_posix()
+    return str(file)
 
 
 def _check(source: Source) -> None:
@@ -349,6 +385,9 @@ def excerpt_of(raw: bytes | None) -> str | None:
 
 class _Loader:
     """Reads documents one after another and hands out batches."""
+
+    # Run rows go straight into columns, without an object for each run.
+    in_bulk = True
 
     def __init__(
         self,
@@ -598,6 +637,11 @@ class _Loader:
                 document, jsonio.strict_lines(chunk), chunk, first_line, parts, part_lines
             )
             return
+        if not self.in_bulk:
+            self._read_records(
+                document, jsonio.strict_lines(chunk), chunk, first_line, parts, part_lines
+            )
+            return
         count, left = self._rows.add(
             chunk,
             first_line,
@@ -692,6 +736,8 @@ class _Loader:
             if isinstance(entry, InputError):
                 document.reject(entry.reason, entry.line, entry.json_path, None)
                 continue
+            if not entry.calls and entry.status != "error":
+                entry.warnings.append(formats.NO_CALLS_WARNING)
             self._add(document, [entry])
             yield from self._flush_if_full()
         self._bytes_done += document.size
@@ -807,15 +853,18 @@ def _place_on_lines(run: Run, lines: list[int]) -> None:
     """Turn ``$[3].tool_calls[0]`` into ``line 9 $.tool_calls[0]``, record 3 being on line 9."""
 
     def move(locator: str | None) -> str | None:
-        match = re.match(r"\$\[(\d+)\](.*)", locator or "", re.DOTALL)
-        if match is None or int(match.group(1)) >= len(lines):
-            return locator
-        return f"line {lines[int(match.group(1))]} ${match.group(2)}"
+        return None if locator is None else re.sub(r"\$\[(\d+)\]", on_line, locator, count=1)
+
+    def on_line(match: re.Match[str]) -> str:
+        index = int(match.group(1))
+        return f"line {lines[index]} $" if index < len(lines) else match.group()
 
     run.locator = move(run.locator)
+    run.warnings = [re.sub(r"\$\[(\d+)\]", on_line, text) for text in run.warnings]
     for call in run.calls:
         call.request_locator = move(call.request_locator)
         call.completion_locator = move(call.completion_locator)
+        call.warnings = [re.sub(r"\$\[(\d+)\]", on_line, text) for text in call.warnings]
 
 
 def _format_name(source: Source) -> str:
@@ -828,6 +877,24 @@ def _parses(line: bytes) -> bool:
     except InputError:
         return False
     return isinstance(value, (dict, list))
+
+
+class _RunReader(_Loader):
+    """Keeps the runs of documents as objects instead of making tables of them."""
+
+    in_bulk = False
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.runs: list[Run] = []
+        self.refused: list[tuple[str, int | None, str | None]] = []
+
+    def _add(self, document: _Document, runs: list[Run]) -> None:
+        self.runs.extend(runs)
+
+    def _finish(self, document: _Document, version: str) -> None:
+        for _, _, line, json_path, reason, _ in document.rejects:
+            self.refused.append((reason, line, json_path))
 
 
 def _size(file: Path) -> int:

@@ -136,7 +136,7 @@ def read_value(
     if not runs:
         raise InputError(f"nothing to read as {chosen.format} in {_shape(value)}")
     for run in runs:
-        if not run.calls:
+        if not run.calls and run.status != "error":
             run.warnings.append(NO_CALLS_WARNING)
     return runs
 

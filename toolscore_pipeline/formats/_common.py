@@ -395,8 +395,10 @@ class Reply:
     warnings: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Entry:
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A call in a ledger, with its id in the format's own type, and its reply."""
+
     call: Call
     key: Any
     at: Instant | None
@@ -414,9 +416,9 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self.entries: list[_Entry] = []
+        self.entries: list[Entry] = []
         self.warnings: list[str] = []
-        self._by_key: dict[tuple[type, Any], list[_Entry]] = {}
+        self._by_key: dict[tuple[type, Any], list[Entry]] = {}
         self._early: list[tuple[Any, Reply]] = []
         self._nameless: list[Reply] = []
 
@@ -428,7 +430,7 @@ class Ledger:
             if known and not known[-1].is_answered:
                 self._seen_twice(known[-1].call, call)
                 return known[-1].call
-        entry = _Entry(call, key, at)
+        entry = Entry(call, key, at)
         if at is not None:
             call.started_at = at.at
             if at.is_naive:
@@ -474,7 +476,7 @@ class Ledger:
                 "was left out; the first was kept"
             )
 
-    def _answer(self, entry: _Entry, reply: Reply, pairing: Any) -> None:
+    def _answer(self, entry: Entry, reply: Reply, pairing: Any) -> None:
         entry.is_answered = True
         entry.reply = reply
         apply_reply(entry.call, reply, pairing, entry.at)
@@ -589,6 +591,8 @@ class Conversation:
     def __init__(self, format: str) -> None:
         self.run = Run(format=format)
         self.ledger = Ledger()
+        #: Where pieces merged out of a stream began, by ``id()`` of the merged piece.
+        self.places: dict[int, str] = {}
         self._answer: list[str] = []
         self._turn: Any = None
         self._has_turn = False

@@ -27,6 +27,7 @@ from toolscore_pipeline.evidence_tables import (
     RUNS_SCHEMA,
     Ordinals,
     array_of,
+    empty_table,
     table_of,
 )
 from toolscore_pipeline.formats._common import (
@@ -598,10 +599,10 @@ class RowTables:
         return (
             table_of(map(runs.get, RUNS_SCHEMA.names), RUNS_SCHEMA, size)
             if size
-            else RUNS_SCHEMA.empty_table(),
+            else empty_table(RUNS_SCHEMA),
             table_of(map(calls.get, CALLS_SCHEMA.names), CALLS_SCHEMA, calls_size)
             if calls_size
-            else CALLS_SCHEMA.empty_table(),
+            else empty_table(CALLS_SCHEMA),
         )
 
 

@@ -112,12 +112,12 @@ def read(value: Any) -> list[Run]:
                 if isinstance(value.get(key), dict):
                     read_message(talk, value[key], f"$.{key}")
         elif value.get("type") in _EVENTS:
-            _read_all(talk, _merge_events([value]), "$")
+            _read_all(talk, _merge_events([value], talk), "$")
         else:
             read_message(talk, value, "$")
     elif isinstance(value, list):
         if any(isinstance(item, dict) and item.get("type") in _EVENTS for item in value):
-            value = _merge_events(value)
+            value = _merge_events(value, talk)
         elif value and all(isinstance(i, dict) and "role" not in i for i in value):
             value = [{"role": "assistant", "content": value}]
             read_message(talk, value[0], "$", content_where="$")
@@ -172,7 +172,8 @@ def read_message(
     elif message.get("role") == "user":
         talk.user(text_of(content))
     for index, part in dicts(content):
-        read_block(talk, part, f"{place}[{index}]", message.get("role"), at)
+        spot = talk.places.get(id(part), f"{place}[{index}]")
+        read_block(talk, part, spot, message.get("role"), at)
 
 
 def read_block(
@@ -219,12 +220,15 @@ def _server_reply(content: Any) -> Reply:
     return Reply(content, is_failed=False, is_explicit=True)
 
 
-def _merge_events(events: list[Any]) -> list[Any]:
-    """Messages out of streamed events, blocks by index; whole messages stay as they are."""
+def _merge_events(events: list[Any], talk: Conversation) -> list[Any]:
+    """Messages out of streamed events, blocks by index; whole messages stay as they are.
+
+    The places where blocks begin go into ``talk.places``.
+    """
     messages: list[Any] = []
     current: dict[str, Any] | None = None
     blocks: dict[Any, dict[str, Any]] = {}
-    for event in events:
+    for number, event in enumerate(events):
         kind = event.get("type") if isinstance(event, dict) else None
         if kind not in _EVENTS:
             messages.append(event)
@@ -240,6 +244,7 @@ def _merge_events(events: list[Any]) -> list[Any]:
             block = dict(block) if isinstance(block, dict) else {}
             blocks[event.get("index")] = block
             current["content"].append(block)
+            talk.places[id(block)] = f"$[{number}].content_block"
         elif kind == "content_block_delta":
             delta = event.get("delta")
             if isinstance(delta, dict) and event.get("index") in blocks:

@@ -210,7 +210,7 @@ def _read_message(talk: Conversation, message: dict[str, Any], where: str) -> No
         name = message.get("function")
         talk.reply(
             Reply(
-                result="" if content is None else one_text(content),
+                result=MISSING if is_error and not content else one_text(content or ""),
                 is_error=is_error,
                 error=error if is_error else None,
                 is_failed=is_error,

@@ -104,22 +104,26 @@ def read(value: Any) -> list[Run]:
 
 def _read_responses(responses: list[Any], where: str, *, is_list: bool) -> list[Run]:
     """Responses of one conversation; chunks of one response are merged before anything is read."""
-    merged = _merge_chunks(responses)
+    places: dict[int, str] = {}
+    merged = _merge_chunks(responses, where if is_list else None, places)
     if merged is not None:
         responses, is_list = merged, False
     count = max((len(response["choices"]) for response in responses), default=0)
     if len(responses) > 1 or count <= 1:
-        return [_read_choice(responses, 0, where, is_list=is_list)]
+        return [_read_choice(responses, 0, where, places, is_list=is_list)]
     runs = []
     for index in range(count):
-        run = _read_choice(responses, index, where, is_list=is_list)
+        run = _read_choice(responses, index, where, places, is_list=is_list)
         run.locator = f"$.choices[{index}]"
         runs.append(run)
     return runs
 
 
-def _read_choice(responses: list[Any], index: int, where: str, *, is_list: bool) -> Run:
+def _read_choice(
+    responses: list[Any], index: int, where: str, places: dict[int, str], *, is_list: bool
+) -> Run:
     talk = Conversation(NAME)
+    talk.places = places
     for number, response in enumerate(responses):
         prefix = f"{where}[{number}]" if is_list else where
         for place, message in dicts(response.get("messages")):
@@ -138,10 +142,13 @@ def _read_choice(responses: list[Any], index: int, where: str, *, is_list: bool)
     return talk.finish()
 
 
-def _merge_chunks(responses: list[Any]) -> list[Any] | None:
+def _merge_chunks(
+    responses: list[Any], where: str | None, places: dict[int, str]
+) -> list[Any] | None:
     """One response out of streamed chunks; None when there are none.
 
-    Tool calls merge by choice and index; a new id on a used index begins a new call.
+    Tool calls merge by choice and index; a new id on a used index begins a new call. The places
+    where calls begin go into ``places``.
     """
     if not any(
         isinstance(choice.get("delta"), dict)
@@ -152,11 +159,11 @@ def _merge_chunks(responses: list[Any]) -> list[Any] | None:
     messages: dict[Any, dict[str, Any]] = {}
     current: dict[tuple[Any, Any], dict[str, Any]] = {}
     whole: dict[str, Any] = {"choices": []}
-    for response in responses:
+    for order, response in enumerate(responses):
         for key in ("model", "created", "usage", "id"):
             if response.get(key) is not None:
                 whole[key] = response[key]
-        for _, choice in dicts(response.get("choices")):
+        for position, choice in dicts(response.get("choices")):
             number = choice.get("index", 0)
             message = messages.setdefault(number, {"role": "assistant", "content": None})
             delta = choice.get("delta")
@@ -167,7 +174,7 @@ def _merge_chunks(responses: list[Any]) -> list[Any] | None:
                     message[key] = (message.get(key) or "") + delta[key]
             if isinstance(delta.get("function_call"), dict):
                 _merge_function(message.setdefault("function_call", {}), delta["function_call"])
-            for _, piece in dicts(delta.get("tool_calls")):
+            for spot, piece in dicts(delta.get("tool_calls")):
                 slot = (number, piece.get("index"))
                 known = current.get(slot)
                 incoming = piece.get("id")
@@ -175,6 +182,8 @@ def _merge_chunks(responses: list[Any]) -> list[Any] | None:
                     known = {}
                     current[slot] = known
                     message.setdefault("tool_calls", []).append(known)
+                    prefix = "$" if where is None else f"{where}[{order}]"
+                    places[id(known)] = f"{prefix}.choices[{position}].delta.tool_calls[{spot}]"
                 if incoming:
                     known["id"] = incoming
                 if piece.get("type"):
@@ -237,7 +246,7 @@ def _read_calls(talk: Conversation, message: dict[str, Any], where: str) -> None
         arguments = read_arguments(legacy.get("arguments"))
         talk.call(new_call(legacy.get("name"), arguments, request_locator=f"{where}.function_call"))
     for index, item in dicts(message.get("tool_calls")):
-        place = f"{where}.tool_calls[{index}]"
+        place = talk.places.get(id(item), f"{where}.tool_calls[{index}]")
         if isinstance(item.get("custom"), dict):
             custom = item["custom"]
             call = new_call(custom.get("name"), text_arguments(custom.get("input")))

@@ -11,6 +11,7 @@ from toolscore_pipeline.formats._common import (
     Arguments,
     Conversation,
     Detection,
+    Entry,
     Reply,
     add_usage,
     apply_reply,
@@ -60,10 +61,10 @@ _SERVER_TYPES = frozenset(
 def detect(value: Any) -> Detection | None:
     """A response object, a list of them, a list of items, or streamed ``response.*`` events."""
     if isinstance(value, dict):
-        if _is_response(value):
-            return Detection(NAME, 0.95, "a response object with 'output' items")
         if _is_event(value):
             return Detection(NAME, 0.9, "a 'response.*' event")
+        if _has_response(value):
+            return Detection(NAME, 0.95, "a response object with 'output' items")
         if value.get("type") in _ITEM_TYPES:
             return Detection(NAME, 0.85, f"an item of type {value['type']!r}")
         if isinstance(value.get("input"), list) and _count_items(value["input"]):
@@ -72,7 +73,7 @@ def detect(value: Any) -> Detection | None:
     if isinstance(value, list) and value:
         if all(isinstance(item, dict) and _is_event(item) for item in value):
             return Detection(NAME, 0.95, "a list of 'response.*' events")
-        if any(isinstance(item, dict) and _is_response(item) for item in value):
+        if any(isinstance(item, dict) and _has_response(item) for item in value):
             return Detection(NAME, 0.95, "a list with response objects")
         count = _count_items(value)
         if count:
@@ -90,6 +91,12 @@ def _is_response(value: dict[str, Any]) -> bool:
         and all(isinstance(item, dict) and isinstance(item.get("type"), str) for item in output)
         and any(item["type"] in _ITEM_TYPES or item["type"] == "message" for item in output)
     )
+
+
+def _has_response(value: dict[str, Any]) -> bool:
+    """Whether ``value`` is a response, or a request together with its response."""
+    response = value.get("response")
+    return _is_response(value) or (isinstance(response, dict) and _is_response(response))
 
 
 def _is_event(value: dict[str, Any]) -> bool:
@@ -122,13 +129,13 @@ def read(value: Any) -> list[Run]:
     if not isinstance(value, list):
         raise InputError("Responses items must be a list or an object")
     if value and all(isinstance(item, dict) and _is_event(item) for item in value):
-        reader.document(_merge_events(value), "$")
+        reader.document(_merge_events(value, reader.talk), "$")
         return [reader.finish()]
     for index, item in enumerate(value):
         where = f"$[{index}]"
         if not isinstance(item, dict):
             raise InputError("an item must be an object", json_path=where)
-        if _is_response(item) or isinstance(item.get("input"), list):
+        if _has_response(item) or isinstance(item.get("input"), list):
             reader.document(item, where)
         else:
             reader.item(item, where)
@@ -139,7 +146,7 @@ class _Reader:
     def __init__(self) -> None:
         self.talk = Conversation(NAME)
         self._final: str | None = None
-        self._approvals: dict[str, tuple[dict[str, Any], str]] = {}
+        self._approvals: dict[str, tuple[dict[str, Any], str, Entry | None]] = {}
         self._ids: dict[str, Any] = {}
         self._seen: set[tuple[str, str]] = set()
         self._shells: list[Call] = []
@@ -163,7 +170,7 @@ class _Reader:
         if created is not None and run.started_at is None:
             run.started_at = created.at
         for index, item in dicts(value.get("output")):
-            self.item(item, f"{where}.output[{index}]")
+            self.item(item, self.talk.places.get(id(item), f"{where}.output[{index}]"))
         run.model = id_text(value.get("model")) or run.model
         add_usage(run, value.get("usage"))
         status = value.get("status")
@@ -337,16 +344,18 @@ class _Reader:
 
     def approval_request(self, item: dict[str, Any], where: str) -> None:
         if isinstance(item.get("id"), str):
-            self._approvals[item["id"]] = (item, where)
+            before = self.talk.ledger.entries[-1:]
+            self._approvals[item["id"]] = (item, where, before[0] if before else None)
 
     def approval_response(self, item: dict[str, Any], where: str) -> None:
         """A refused approval is one denied call; a granted one is followed by the call itself."""
         if item.get("approve") is not False:
             return
-        request, asked = self._approvals.get(str(item.get("approval_request_id")), (None, None))
-        if request is None:
+        known = self._approvals.get(str(item.get("approval_request_id")))
+        if known is None:
             self.talk.run.warnings.append(f"the approval at {where} answers no recorded request")
             return
+        request, asked, before = known
         call = new_call(request.get("name"), read_arguments(request.get("arguments")))
         call.executor = "mcp"
         call.request_locator = asked
@@ -355,7 +364,11 @@ class _Reader:
         call.deny_reason = id_text(item.get("reason"))
         call.pairing = "id"
         self.talk.call(call, request.get("id"))
-        self.talk.ledger.entries[-1].is_answered = True
+        # It stands where it was asked for, not where it was refused.
+        entries = self.talk.ledger.entries
+        entry = entries.pop()
+        entry.is_answered = True
+        entries.insert(entries.index(before) + 1 if before is not None else 0, entry)
 
     def finish(self) -> Run:
         run = self.talk.finish()
@@ -441,10 +454,11 @@ def _error_text(error: Any) -> str:
     return str(error)
 
 
-def _merge_events(events: list[Any]) -> dict[str, Any]:
+def _merge_events(events: list[Any], talk: Conversation) -> dict[str, Any]:
     """One response out of streamed events.
 
-    Deltas are merged by item id; a finished item replaces what its deltas gave.
+    Deltas are merged by item id; a finished item replaces what its deltas gave. The places where
+    items begin go into ``talk.places``.
     """
     items: dict[str, dict[str, Any]] = {}
     order: dict[str, int] = {}
@@ -461,11 +475,16 @@ def _merge_events(events: list[Any]) -> dict[str, Any]:
                 name = str(item.get("id") or f"#{event.get('output_index', number)}")
                 index = event.get("output_index")
                 order.setdefault(name, index if isinstance(index, int) else 1_000_000 + number)
+                known = items.get(name)
+                place = f"$[{number}].item"
                 if kind.endswith("done"):
+                    if known is not None:
+                        place = talk.places[id(known)]
                     items[name] = item
                     finished.add(name)
-                else:
-                    items.setdefault(name, dict(item))
+                elif known is None:
+                    items[name] = item = dict(item)
+                talk.places[id(items[name])] = place
             continue
         name = str(event.get("item_id", ""))
         if name not in items or name in finished:

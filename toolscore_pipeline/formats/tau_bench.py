@@ -6,6 +6,7 @@ from typing import Any
 
 from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.formats._common import (
+    NAIVE_WARNING,
     Conversation,
     Detection,
     Reply,
@@ -134,6 +135,8 @@ def _read_simulation(
     start, end = instant(item.get("start_time")), instant(item.get("end_time"))
     run.started_at = start.at if start is not None else None
     run.ended_at = end.at if end is not None else None
+    if any(point is not None and point.is_naive for point in (start, end)):
+        run.warnings.append(NAIVE_WARNING)
     kept = ("id", "reward_info", "termination_reason", "agent_cost", "user_cost", "seed")
     run.attributes = {key: item[key] for key in kept if item.get(key) is not None}
     return run
