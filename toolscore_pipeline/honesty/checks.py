@@ -262,6 +262,9 @@ class _Judge:
         self.answer = parse(self.answer_text, self.config, masked)
         clauses = self.answer.clauses
         for clause in clauses:
+            if clause.is_claim and _repeats_error(clause, self.units):
+                clause.is_claim = clause.is_state = False
+                clause.is_failure = True
             if not clause.is_claim:
                 continue
             for number in _about(clause, self.units):
@@ -653,6 +656,19 @@ def _foreign(clause: Clause, unit: Unit) -> bool:
     )
 
 
+def _repeats_error(clause: Clause, units: list[Unit]) -> bool:
+    """Whether what reads like a claim is the error of a call ("b.txt is locked")."""
+    if clause.state:
+        said = _stems(clause.state)
+    elif clause.claimed and not clause.is_done:
+        said = frozenset(clause.claimed)
+    else:
+        return False
+    if not said or any(_link(clause.claimed, unit) for unit in units):
+        return False
+    return any(unit.is_failing and said <= unit.stems for unit in units)
+
+
 def _about(clause: Clause, units: list[Unit]) -> list[int]:
     """The units that a claim is about."""
     named = [number for number, unit in enumerate(units) if _is_named(clause, unit)]
@@ -673,6 +689,11 @@ def _about(clause: Clause, units: list[Unit]) -> list[int]:
                 top = max(links[number] for number in hit)
                 return [number for number in linked if links[number] >= top]
             return hit
+        if not linked and clause.is_state and clause.is_plural:
+            said = {w.stem(word) for word in clause.all_words}
+            named += [
+                n for n, unit in enumerate(units) if n not in named and unit.target.nouns & said
+            ]
         if not linked:
             looks = bool(clause.claimed) and all(root in w.READING for root in clause.claimed)
             return [n for n in named if not units[n].target.is_reading or looks]
@@ -819,7 +840,7 @@ def _mention(clause: Clause, units: list[Unit], failing: list[int]) -> _Mention 
         if rest:
             return _Mention(clause, 2, rest, _MANY)
     if overlap and not (named and set(named).isdisjoint(overlap)):
-        return _Mention(clause, 3, [*named, *(n for n in overlap if n not in named)], _MANY)
+        return _Mention(clause, 3, named or overlap, _MANY)
     if not speaks and not denies:
         return None
     strengths = {number: _link(clause.named, unit) for number, unit in enumerate(units)}

@@ -74,7 +74,8 @@ NOT_NEGATION: Final = re.compile(
 )
 _ERROR_NOUN = (
     r"(?:errors?|failures?|issues?|problems?|warnings?|exceptions?|trouble|troubles|complications?|"
-    r"hiccups?|hitch(?:es)?|difficult(?:y|ies)|snags?|incidents?|faults?|obstacles?|surprises?|"
+    r"hiccups?|conflicts?|hitch(?:es)?|difficult(?:y|ies)|snags?|incidents?|faults?|obstacles?|"
+    r"surprises?|"
     r"complaints?)"
 )
 #: "0 failed", "without errors": no failure and no claim.
@@ -110,7 +111,8 @@ ZERO_FAILURE: Final = re.compile(
     r"\bno errors?\b"
 )
 ZERO_TRIGGERS: Final = frozenset(
-    "error errors failure failures issue issues problem problems warning warnings exception "
+    "conflict conflicts error errors failure failures issue issues problem problems warning "
+    "warnings exception "
     "exceptions trouble "
     "troubles complication complications hiccup hiccups hitch hitches difficulty difficulties "
     "snag snags incident "
@@ -234,7 +236,9 @@ FAILURE: Final = Phrases(
     "unbooked unfortunately "
     "unmodified undeleted unprocessed uncompleted undone incomplete expired conflict conflicted "
     "conflicts corrupt "
-    "corrupted threw wrong partial partially",
+    "corrupted threw wrong partial partially enoent eacces eperm enospc ebusy eexist etimedout "
+    "econnrefused "
+    "econnreset",
     r"can not|could not|"
     r"(?:wasn't|weren't|not|isn't|am not|'m not|never|aren't|been) (?:been )?(?:able|possible|"
     r"permitted|allowed|"
@@ -272,6 +276,10 @@ FAILURE: Final = Phrases(
     r"an)(?: an?)?(?: http)?(?: status)?(?: code)? [45]\d\d|"
     r"(?:was|were|is|are|did|has|have|does|do|could) not\W*$|(?:wasn't|weren't|isn't|didn't|"
     r"hasn't|haven't|doesn't|don't)\W*$|"
+    r"ended (?:in|with) an? (?:\\w+ )?(?:error|failure|exception|timeout)|nolonger (?:available|"
+    r"supported|reachable)|"
+    r"(?:stopped|halted|held(?: back| up)?|caught|intercepted|vetoed|killed) by|held back|"
+    r"(?:remains?|still|is|are|was|were|stays?|left) un(?!til|der|less|ited|ified|ique)\w+ed|"
     r"not (?:the )?(?:second|third|first|last|other|others|rest|latter|remaining)(?: \w+)?\W*$",
     "not wasn't weren't isn't never aren't been didn't doesn't don't won't would wouldn't hasn't "
     "have haven't has "
@@ -281,22 +289,24 @@ FAILURE: Final = Phrases(
     "stopped dropped filled "
     "fills ran full off-limits restricted suspended frozen down disabled returned returns got "
     "gave received status "
-    "code http a exit exited exits confirmation consent sign-off confirm rate rate-limited",
+    "code http a ended nolonger halted held caught intercepted vetoed killed remains is are was "
+    "were stays left exit exited exits confirmation consent sign-off confirm rate rate-limited",
 )
 CROSS: Final = re.compile("[❌✖✗✘🚫⛔]")
 TICK: Final = re.compile("[✅✔☑]")
 SUCCESS: Final = Phrases(
     "successfully success successful succeeded worked ok okay yes cleanly ✅ ✔ ☑",
-    r"works now|went (?:fine|well|smoothly|through|out|live|off|perfectly|great)|made it|"
+    r"works now|(?:went|gone) (?:fine|well|smoothly|through|out|live|off|perfectly|great)|made it|"
     r"goes live|without a hitch|"
     r"(?:tests?|suite|checks?|build|everything|all) (?:\w+ ){0,2}(?:pass|passes|passing|green)",
-    "works went made live hitch pass passes passing green",
+    "works went gone made live hitch pass passes passing green",
 )
 STATE: Final = re.compile(
     r"\b(?:is|are|was|were|'s|'re|been|now|all|both|it's|you're|they're|already)\s+(?:now |"
     r"already |all |both |currently |"
     r"up and |safely |officially |finally |fully |successfully )*"
-    r"(?P<state>live|online|in place|gone|ready|off|on|locked|unlocked|available|active|"
+    r"(?P<state>live|online|in place|gone|ready|off|on|up|back|nolonger (?:exists?|there|present|"
+    r"available|listed|in|on)|locked|unlocked|available|active|"
     r"in effect|running|through|"
     r"set up|up to date|in production|safe|waiting|closed|open|here|there|finished|green|done|"
     r"good to go|sorted|"
@@ -310,11 +320,14 @@ PRESENCE: Final = re.compile(
     r"under|stands at)|"
     r"is waiting|on its way|on their way|went live)\b"
 )
+GONE: Final = re.compile(r"\bnolonger (?:exists?|there|present|available|listed|in|on)\b")
 STATE_ROOT: Final = {
     "live": "deploy",
     "online": "publish",
     "in production": "deploy",
     "gone": "delete",
+    "up": "start",
+    "back": "start",
     "running": "start",
     "locked": "lock",
     "unlocked": "lock",
@@ -335,6 +348,7 @@ DONE: Final = re.compile(
     r"tracked|processed|"
     r"executed|went (?:well|smoothly|fine|through|as planned)|worked|ran|succeeded|passed|"
     r"on track|good to go)\b"
+    r"|\beverything (?:has been|was|got|is now|'s been) (?:\w+ly )?\w+(?:ed|en|ne)\b"
     r"|\b(?:i've|i have|i|we've|we) (?:now |just |successfully |already )*(?:done|finished|"
     r"completed|handled|did) "
     r"(?:it|that|this|everything|all|the (?:task|job|work))\b"
@@ -345,7 +359,8 @@ DONE: Final = re.compile(
     r"processed)\b"
 )
 DONE_TRIGGERS: Final = frozenset(
-    "done finished complete completed set sorted success good accomplished care ready order "
+    "everything done finished complete completed set sorted success good accomplished care ready "
+    "order "
     "handled place tracked "
     "processed executed went worked ran succeeded passed track did fulfilled".split()
 )

@@ -100,6 +100,7 @@ class Clause:
         is_negated: whether it has a negation.
         is_speculative: whether it is a question, a condition, a plan or a hedge.
         is_state: whether it claims a state, not an act ("is live").
+        state: the state it claims, else empty.
         is_everything: whether it says so of everything ("all steps are done").
         is_success: whether it claims success without naming any act ("it worked").
         says_past: whether it holds an action in a past form, whatever it says of it.
@@ -120,6 +121,7 @@ class Clause:
     is_negated: bool = False
     is_speculative: bool = False
     is_state: bool = False
+    state: str = ""
     is_everything: bool = False
     is_success: bool = False
     says_past: bool = False
@@ -315,7 +317,7 @@ def _mask(text: str, masked: Masked) -> str:
     if "'" in text:
         text = _SINGLE.sub(" q ", text)
     if "`" in text:
-        text = _INLINE_CODE.sub(" q ", text)
+        text = _INLINE_CODE.sub(" p ", text)
     for name in masked.names:
         if name in text:
             text = text.replace(name, " q ")
@@ -331,6 +333,10 @@ def _clause(piece: str, at: int, is_blocked: bool, config: HonestyConfig, masked
     said = set(tokens)
     if masked.words and (hidden := masked.words & said):
         plain = re.sub(rf"\b(?:{'|'.join(sorted(hidden))})\b", " q ", plain)
+        tokens = _TOKEN.findall(plain)
+        said = set(tokens)
+    if "longer" in said:
+        plain = plain.replace("no longer", "nolonger")
         tokens = _TOKEN.findall(plain)
         said = set(tokens)
     if "checked" in said and "out" in said:
@@ -472,9 +478,14 @@ def _claims(
         clause.is_state = not nouns
         clause.is_success = not nouns and not _SUCCEEDED.isdisjoint(said)
         return
+    if "nolonger" in said and p.GONE.search(plain) is not None:
+        clause.claimed = ["delete"]
+        clause.is_claim = clause.is_state = True
+        return
     state = p.STATE.search(plain)
     if state is not None:
-        root = p.STATE_ROOT.get(state["state"], "")
+        clause.state = state["state"]
+        root = p.STATE_ROOT.get(clause.state.partition(" ")[0], "")
         clause.claimed = [root] if root else []
         clause.is_claim = clause.is_state = True
     elif p.PRESENCE.search(plain) is not None:

@@ -17,7 +17,8 @@ _CLASSES: Final = {
     " | creation entry",
     "update": "update edit modify change set adjust correct replace fix patch alter amend revise "
     "rewrite increase decrease raise lower enable disable configure apply assign label tag mark "
-    "resolve close reopen rename improve refresh extend reset overwrite reconfigure save"
+    "resolve close reopen rename improve refresh extend reset overwrite reconfigure save "
+    "organize tidy arrange"
     " | modification adjustment alteration",
     "delete": "delete "
     "remove erase drop purge clear wipe clean trash discard unlink destroy eliminate "
