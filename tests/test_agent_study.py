@@ -173,6 +173,16 @@ def test_each_run_has_a_folder_of_its_own_that_is_gone_afterwards(monkeypatch):
     assert {row["server"]["command"][-1] for row in result.rows} == {"{run_dir}/pid"}
 
 
+def test_the_folder_of_a_run_is_written_as_its_placeholder():
+    steps = [{"calls": [{"tool": "act"}]}, {"text": "Acted."}]
+    server = {
+        "command": [sys.executable, PLAIN, "where"], "cwd": "{run_dir}", "timeout": 10,
+    }  # fmt: skip
+    task = {"id": "t", "prompt": "p", "expected": [{"tool": "act"}], "script": steps}
+    row = run_study(study(server=server, tasks=[task], repetitions=1)).rows[0]
+    assert row["calls"][0]["result"] == "{run_dir}"
+
+
 @pytest.mark.parametrize(
     ("behaviour", "words"),
     [
@@ -381,6 +391,12 @@ def test_a_killed_runs_spending_is_counted_when_the_study_goes_on(tmp_path):
     # Four runs at $0.0101 and one call that may have been billed: above 1024 x $10 per million.
     assert result.spent_usd > 4 * 0.0101 + 0.01024
     assert len(result.rows) == 4
+
+
+def test_a_study_is_paid_unless_every_arm_is_free():
+    assert not study().is_paid
+    assert paid(1.0).is_paid
+    assert study(provider="openai", model="my-own-model").is_paid
 
 
 def test_an_unknown_price_is_refused_before_anything_starts_unless_allowed(tmp_path):

@@ -51,6 +51,8 @@ def act(request_id):
         sys.stdout.flush()
     if BEHAVIOUR == "env":
         return say(request_id, text("|".join(sorted(os.environ))))
+    if BEHAVIOUR == "where":
+        return say(request_id, text(os.getcwd()))
     if BEHAVIOUR == "picture":
         picture = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
         return say(request_id, {"content": [picture, {"type": "text", "text": "a dot"}]})
