@@ -891,6 +891,7 @@ class _RunReader(_Loader):
 
     def _add(self, document: _Document, runs: list[Run]) -> None:
         self.runs.extend(runs)
+        document.run_count += len(runs)  # a file of lines without any run is refused
 
     def _finish(self, document: _Document, version: str) -> None:
         for _, _, line, json_path, reason, _ in document.rejects:
