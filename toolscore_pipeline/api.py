@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from toolscore_pipeline.evidence_tables import tables_from_runs
 from toolscore_pipeline.formats import read_value
 from toolscore_pipeline.judgments import Judgment, compile_judgment, judgment_tables
 from toolscore_pipeline.model import Run
+from toolscore_pipeline.probes import declared_effects, probe
 from toolscore_pipeline.result import EvaluationResult, parse_json
 from toolscore_pipeline.runner import OUTPUTS, Engine, grades_by_pair
 
@@ -280,10 +282,13 @@ def evaluate_trace(
     honesty: HonestyConfig | None = None,
     injected: dict[str, Any] | None = None,
     min_score: float | None = None,
+    validate_side_effects: bool = True,
 ) -> EvaluationResult:
     """Grade a trace file against a gold file or contract file.
 
-    ``forbidden`` is a list of rules or the path of a rules file. The trace must hold one run.
+    ``forbidden`` is a list of rules or the path of a rules file. The trace must hold one run. Side
+    effects that the expectation declares are looked for now, relative to the current folder, unless
+    the trace holds probes already or ``validate_side_effects`` is false: then they stay unknown.
 
     Raises:
         InputError: a file is missing, cannot be read, or the trace holds several runs.
@@ -294,9 +299,12 @@ def evaluate_trace(
     if isinstance(forbidden, (str, Path)):
         forbidden = load_forbidden_rules(forbidden)
     runs = read_file(trace_file, format=format)
-    run = _only(runs, str(trace_file))
+    run, expected = _only(runs, str(trace_file)), load_expected(gold_file)
+    if validate_side_effects and run.probes is None:
+        effects = declared_effects(expected)
+        run = replace(run, probes=probe(effects) if effects else None)
     return evaluate(
-        load_expected(gold_file),
+        expected,
         run,
         weights,
         strict,
@@ -323,8 +331,6 @@ def single_run(
     run = actual if isinstance(actual, Run) else _only(read_value(actual, format=format), None)
     if final_answer is None and injected is None:
         return run
-    from dataclasses import replace
-
     return replace(
         run,
         final_answer=run.final_answer if final_answer is None else final_answer,

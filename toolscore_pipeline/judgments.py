@@ -70,6 +70,15 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("is_checked", pa.bool_()),
         ]
     ),
+    "side_effects": pa.schema(
+        [
+            ("judgment_id", pa.string()),
+            ("combination_id", pa.int32()),
+            ("position", pa.int32()),
+            ("kind", pa.string()),
+            ("spec_json", pa.string()),
+        ]
+    ),
     "optional_calls": pa.schema(
         [
             ("judgment_id", pa.string()),
@@ -361,18 +370,24 @@ class _Rows:
             for entry in required
         ]
         expansions = Contract(required=entries).expansions()
-        calls = self._rows["expected_calls"]
+        calls, effects = self._rows["expected_calls"], self._rows["side_effects"]
         for number, (expected, choices) in enumerate(expansions):
             self._rows["combinations"].append(
                 (key, number, canonical_json(choices).decode("utf-8"), len(expected))
             )
-            calls.extend(
-                (key, number, position, *call["row"]) for position, call in enumerate(expected)
-            )
+            for position, call in enumerate(expected):
+                calls.append((key, number, position, *call["row"]))
+                effects.extend((key, number, position, *effect) for effect in call["effects"])
         return len(expansions)
 
     def _expected(self, call: dict[str, Any], group_id: str | None) -> dict[str, Any]:
-        return {"row": (self._pattern(call), call["tool"], group_id, "args" in call)}
+        return {
+            "row": (self._pattern(call), call["tool"], group_id, "args" in call),
+            "effects": [
+                (kind, canonical_json(spec).decode("utf-8"))
+                for kind, spec in sorted((call.get("side_effects") or {}).items())
+            ],
+        }
 
     def _pattern(self, call: dict[str, Any]) -> str:
         """The id of the call's pattern, whose rows are added when it is new."""

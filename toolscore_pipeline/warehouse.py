@@ -269,6 +269,7 @@ class Session:
             ("judgment.expected_calls", "judgment_id"),
             ("judgment.optional_calls", "judgment_id"),
             ("judgment.forbidden_rules", "judgment_id"),
+            ("judgment.side_effects", "judgment_id"),
         ):
             if name.startswith("evidence.") and not with_evidence:
                 continue
