@@ -22,7 +22,7 @@ RUN_ROW_SCHEMA_PATH = Path(__file__).parents[1] / "schemas" / "run-row-v1.schema
 
 
 def run_row(
-    spec: AgentSpec, cell: Cell, run: AgentRun, server: Mapping[str, Any] | None
+    spec: AgentSpec, cell: Cell, run: AgentRun, server: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The row of a run, before it is judged."""
     return {
@@ -56,7 +56,7 @@ def run_row(
         "cost_usd": run.cost_usd,
         "counted_usd": run.counted_usd,
         "price": None if run.price is None else run.price.to_dict(),
-        "server": dict(server) if server is not None else None,
+        "server": dict(server),
         "started_at": run.started_at.isoformat(),
         "ended_at": run.ended_at.isoformat() if run.ended_at is not None else None,
         "duration_s": run.duration,

@@ -29,28 +29,34 @@ class Scrubber:
     """
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
-        self._names: dict[str, str] = {}
+        self._shown: dict[str, str] = {}
         for name, value in (values or {}).items():
             self.add(name, value)
 
-    def add(self, name: str, value: str) -> None:
-        """Know one more value, under ``name``, in each of the ways it may be written."""
+    def add(self, name: str, value: str, shown: str | None = None) -> None:
+        """Know one more value, in each of the ways it may be written.
+
+        Args:
+            name: what it is called.
+            value: the value; it is ignored when it is short.
+            shown: what stands for it; None is the name in brackets.
+        """
         text = value.strip()
         if len(text) < MIN_LENGTH:
             return
         for form in {text, quote(text, safe=""), unquote(text)}:
-            self._names.setdefault(form, name)
+            self._shown.setdefault(form, shown or f"[{name}]")
 
     def text(self, text: str) -> str:
-        """The text with each known value replaced by ``[NAME]``."""
-        for value in sorted(self._names, key=len, reverse=True):
+        """The text with each known value replaced by what stands for it."""
+        for value in sorted(self._shown, key=len, reverse=True):
             if value in text:
-                text = text.replace(value, f"[{self._names[value]}]")
+                text = text.replace(value, self._shown[value])
         return text
 
     def value(self, value: Any) -> Any:
         """A JSON value with every text in it scrubbed, keys too."""
-        if not self._names:
+        if not self._shown:
             return value
         if isinstance(value, str):
             return self.text(value)

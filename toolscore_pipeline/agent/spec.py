@@ -218,6 +218,11 @@ class AgentSpec:
         """The folder relative paths of the spec start from."""
         return Path(self.path).resolve().parent if self.path else Path.cwd()
 
+    @property
+    def is_paid(self) -> bool:
+        """Whether any arm asks a model that costs money, or may."""
+        return any(arm.price is None or not arm.price.is_free for arm in self.arms)
+
     def cells(self) -> list[Cell]:
         """Every run, in the order it is made: tasks x arms x repetitions, shuffled by the seed."""
         cells = [
@@ -511,7 +516,7 @@ class _Reader:
             url=url,
             env=env,
             headers=headers,
-            cwd=None if cwd is None else str(self.folder / cwd),
+            cwd=str(self.folder / cwd) if cwd and not cwd.startswith(RUN_DIR) else cwd,
             protocol=protocol,
             timeout=self.number(given, "timeout", place, 30.0, 0, is_open=True),
             start_timeout=self.number(given, "start_timeout", place, 60.0, 0, is_open=True),

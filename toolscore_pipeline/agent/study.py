@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from toolscore_pipeline.agent import processes
 from toolscore_pipeline.agent.budget import LEDGER_SUFFIX, Budget, FileLedger
@@ -37,7 +37,7 @@ from toolscore_pipeline.agent.providers import (
 )
 from toolscore_pipeline.agent.rows import RowFile, run_row
 from toolscore_pipeline.agent.scrub import Scrubber, provider_keys
-from toolscore_pipeline.agent.spec import AgentSpec, Arm, Cell, Task, Verify, server_in
+from toolscore_pipeline.agent.spec import RUN_DIR, AgentSpec, Arm, Cell, Task, Verify, server_in
 from toolscore_pipeline.errors import InputError, SettingsError, ToolscoreError
 
 ProviderFactory = Callable[[Arm, Task], Provider]
@@ -255,12 +255,12 @@ class _Study:
         for cell in missing:
             if self.stop.is_set():
                 return
-            self._keep(cell, *self._run(cell))
+            self._keep(cell, self._run(cell))
 
     def _side_by_side(self, missing: list[Cell], concurrency: int) -> None:
         """Up to ``concurrency`` runs of each arm at a time, started in the study's order."""
         waiting = list(missing)
-        running: dict[Future[tuple[AgentRun, dict[str, Any] | None]], Cell] = {}
+        running: dict[Future[dict[str, Any]], Cell] = {}
         workers = concurrency * len({cell.arm.id for cell in missing})
         with ThreadPoolExecutor(workers, thread_name_prefix="agent-run") as pool:
             try:
@@ -274,13 +274,13 @@ class _Study:
                     if not running:
                         return
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        self._keep(running.pop(future), *future.result())
+                        self._keep(running.pop(future), future.result())
             except BaseException:
                 self.stop.set()
                 raise
 
-    def _run(self, cell: Cell) -> tuple[AgentRun, dict[str, Any] | None]:
-        """One run on a fresh server in a fresh folder; the server is ended before this returns."""
+    def _run(self, cell: Cell) -> dict[str, Any]:
+        """The row of one run on a fresh server in a fresh folder; both are gone afterwards."""
         folder = Path(tempfile.mkdtemp(prefix="toolscore-run-"))
         arm = cell.arm
         server = server_in(self.spec.server, folder)
@@ -309,8 +309,10 @@ class _Study:
             run = self._server_failed(run, str(error))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        record = {**_NOTHING_TOLD, **record}
-        return run, Scrubber({"run_dir": str(folder)}).value(record)
+        own_folder = Scrubber()
+        own_folder.add("run_dir", str(folder), RUN_DIR)
+        row = own_folder.value(run_row(self.spec, cell, run, {**_NOTHING_TOLD, **record}))
+        return cast(dict[str, Any], self.scrubber.value(row))
 
     @staticmethod
     def _server_failed(run: AgentRun, reason: str) -> AgentRun:
@@ -339,14 +341,13 @@ class _Study:
             ],
         }
 
-    def _keep(self, cell: Cell, run: AgentRun, server: dict[str, Any] | None) -> None:
+    def _keep(self, cell: Cell, row: dict[str, Any]) -> None:
         """Judge a run, write its row, and stop the study when the budget is spent."""
-        if run.status == "budget_stopped":
+        if row["status"] == "budget_stopped":
             self.stop.set()
-            self.result.stopped = self.result.stopped or f"{cell.id}: {run.error}"
-            if run.turns == 0 and not run.counted_usd:
+            self.result.stopped = self.result.stopped or f"{cell.id}: {row['error']}"
+            if row["usage"]["model_calls"] == 0 and not row["counted_usd"]:
                 return  # nothing happened, so the cell is still to be run
-        row = self.scrubber.value(run_row(self.spec, cell, run, server))
         row |= self.scrubber.value(_judged(cell.task, row))
         if self.file is not None:
             self.file.append(row)
