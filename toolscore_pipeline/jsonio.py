@@ -239,7 +239,7 @@ def _at(line: int, column: int) -> str:
 
 
 def _message(text: str) -> str:
-    return text[0].lower() + text[1:]
+    return text[0].lower() + text[1:].removesuffix(" at")
 
 
 class _NotStrictError(Exception):
