@@ -282,10 +282,12 @@ def full_locator(run_locator: str | None, locator: str | None) -> str | None:
     """Where in its document a call stands: ``line 7 $.calls[1]``, ``$.runs[3].calls[1]``."""
     if locator is None:
         return run_locator
-    place = re.match(r"(?:line|row) \d+", run_locator or "")
-    if place is None or re.match(r"(?:line|row) \d+", locator):
+    if run_locator is None or run_locator[0] == "$" or locator[:1] != "$":
         return locator
-    return f"{place[0]} {locator}"
+    unit, _, rest = run_locator.partition(" ")
+    if unit not in ("line", "row"):
+        return locator
+    return f"{unit} {rest.partition(' ')[0]} {locator}"
 
 
 def recorded_evaluation(found: Any) -> dict[str, Any] | None:
@@ -597,8 +599,8 @@ def encode_record(record: dict[str, Any]) -> bytes:
     after = {name: value for name, value in record.items() if name > "hashes"}
     hashes = {name: value for name, value in record["hashes"].items() if name != "record_sha256"}
     head, tail = _encode(before)[:-1] + b',"hashes":', b"," + _encode(after)[1:]
-    digest = hashlib.sha256(head + canonical_json(hashes) + tail).hexdigest()
-    return head + canonical_json({**hashes, "record_sha256": digest}) + tail
+    digest = hashlib.sha256(head + _encode(hashes) + tail).hexdigest()
+    return head + _encode({**hashes, "record_sha256": digest}) + tail
 
 
 def _encode(value: Any) -> bytes:
@@ -606,7 +608,9 @@ def _encode(value: Any) -> bytes:
         fast = orjson.dumps(value, default=_fragment, option=_OPTIONS)
     except TypeError:
         return canonical_json(plain(value))
-    return canonical_json(plain(value)) if _ODD_NUMBER.search(fast) else fast
+    if (b"e-" in fast or b"0.0000" in fast) and _ODD_NUMBER.search(fast):
+        return canonical_json(plain(value))
+    return fast
 
 
 def _fragment(value: Any) -> Any:

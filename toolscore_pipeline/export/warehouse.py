@@ -164,6 +164,7 @@ def open_published(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         connection.execute("set enable_external_access = false")
         connection.execute("use published")
         connection.execute("set TimeZone = 'UTC'")
+        connection.execute("set enable_progress_bar = false")
         yield connection
     finally:
         connection.close()
@@ -228,7 +229,10 @@ def _record_batches(
 def _rows(store: duckdb.DuckDBPyConnection, query: str, order: str) -> Iterator[dict[str, Any]]:
     reader = store.execute(f"select * from ({query}) order by {order}").to_arrow_reader(5_000)
     for batch in reader:
-        yield from batch.to_pylist()
+        names = batch.schema.names
+        columns = [column.to_pylist() for column in batch.columns]
+        for values in zip(*columns, strict=True):
+            yield dict(zip(names, values, strict=True))
 
 
 def _batches(order: pa.Table) -> Iterator[pa.Table]:
