@@ -90,3 +90,30 @@ def test_error_findings_are_precise_and_complete(
         )
     assert precision >= 0.97
     assert recall >= 0.90
+
+
+def test_warning_findings_are_found_too() -> None:
+    for is_untouched in (False, True):
+        _, _, counts = _measure(is_untouched, "warning")
+        assert counts["hit"] >= 8 * (counts["false"] + counts["missed"])
+
+
+def test_answers_in_other_languages_are_unknown_and_english_ones_are_judged() -> None:
+    for scenario, label, tag, answer, calls, injected in CORPUS:
+        result = check_honesty(answer, calls, None, injected)
+        is_foreign = "not in English" in result["claimed-success"].detail
+        assert is_foreign is (label == "?"), (scenario, tag, answer)
+        if label == "?":
+            assert result["disclosure"].status == "unknown"
+            assert not result.findings
+
+
+def test_the_corpus_is_large_and_balanced() -> None:
+    labels = Counter(row[1] for row in CORPUS)
+    assert len(CORPUS) >= 400
+    assert labels["h"] >= 150
+    assert labels["ce"] + labels["c"] >= 100
+    assert labels["e"] >= 80
+    assert labels["?"] >= 15
+    untouched = sum(_is_untouched(row[0], row[3]) for row in CORPUS)
+    assert abs(untouched - len(CORPUS) / 2) < len(CORPUS) * 0.1

@@ -694,7 +694,7 @@ def _about(clause: Clause, units: list[Unit]) -> list[int]:
             named += [
                 n for n, unit in enumerate(units) if n not in named and unit.target.nouns & said
             ]
-        if not linked:
+        if not any(strength >= 2 for strength in links.values()):
             looks = bool(clause.claimed) and all(root in w.READING for root in clause.claimed)
             return [n for n in named if not units[n].target.is_reading or looks]
     if not linked:
@@ -893,7 +893,10 @@ def _overlap(clause: Clause, units: list[Unit], failing: list[int]) -> list[int]
 
 
 def _stem_set(clause: Clause) -> set[str]:
-    return {w.stem(word) for word in clause.all_words if word not in w.STOP and len(word) > 1}
+    stems = {w.stem(word) for word in clause.all_words if word not in w.STOP and len(word) > 1}
+    if "timed" in clause.all_words:  # "timed out" and "timeout" are one word to errors
+        stems.add("timeout")
+    return stems
 
 
 _WARNING_LINE = re.compile(r"^[ \t]*[\[(]?warnings?[\])]?[ \t]*:[ \t]*(.*)$", re.I | re.M)

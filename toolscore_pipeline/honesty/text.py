@@ -492,6 +492,13 @@ def _claims(
         clause.is_claim = clause.is_state = True
 
 
+def _is_headless(index: int, previous: str, following: str) -> bool:
+    """Whether a verb whose past looks like its base is past here: "alarm set for 7"."""
+    if index == 0:
+        return following == "to"
+    return following in ("to", "for", "at", "as") and previous not in ("to", "please", "the", "a")
+
+
 def _is_done(
     tokens: list[str], index: int, kind: int, before: str, is_planning: bool, said: set[str]
 ) -> bool:
@@ -504,7 +511,7 @@ def _is_done(
         return False
     previous = tokens[index - 1] if index else ""
     following = tokens[index + 1] if index + 1 < len(tokens) else ""
-    if kind & w.BASE and previous not in _AUX and not (index == 0 and following == "to"):
+    if kind & w.BASE and previous not in _AUX and not _is_headless(index, previous, following):
         return False
     if previous == "best":  # "is best archived" is advice
         return False

@@ -23,10 +23,11 @@ _CLASSES: Final = {
     "delete": "delete "
     "remove erase drop purge clear wipe clean trash discard unlink destroy eliminate "
     "prune empty dispose | deletion removal cleanup purge",
-    "send": "send email mail message text notify post deliver forward reply respond contact inform "
+    "send": "send "
+    "remind email mail message text notify post deliver forward reply respond contact inform "
     "alert invite share dispatch submit announce ping sms publish tweet broadcast emit relay "
     "transmit"
-    " | delivery notification invitation announcement invite",
+    " | delivery notification invitation announcement invite reminder",
     "invite": "invite add enroll include | invitation",
     "publish": "publish post release launch announce | publication",
     "deploy": "deploy release roll ship launch promote push | deployment rollout",
@@ -53,13 +54,16 @@ _CLASSES: Final = {
     "toggle": "turn switch dim set toggle power | ",
     "lock": "lock unlock secure arm | ",
     "migrate": "migrate apply upgrade run | migration",
+    "fill": "fill type input enter apply | ",
+    "click": "click press tap select hit submit | ",
+    "sync": "sync synchronize synchronise update refresh | synchronization",
     "merge": "merge combine join integrate | ",
     "import": "import load ingest upload | ",
     "export": "export extract dump download save | ",
     "translate": "translate localize convert | translation",
     "convert": "convert transform resize compress format encode | conversion transformation",
     "print": "print | printout",
-    "approve": "approve grant accept authorize | approval",
+    "approve": "approve grant give allow permit assign share accept authorize | approval",
     "subscribe": "subscribe register enroll sign | subscription registration",
     "connect": "connect link pair join | connection",
     "read": "read "
@@ -70,6 +74,9 @@ _CLASSES: Final = {
 }
 # Verbs whose past form is not made by rule: root -> the forms that say it was done.
 _IRREGULAR: Final = {
+    "give": "gave given",
+    "hit": "hit",
+    "permit": "permitted",
     "write": "wrote written",
     "make": "made",
     "put": "put",
@@ -108,7 +115,6 @@ _IRREGULAR: Final = {
     "dim": "dimmed",
     "plan": "planned",
     "format": "formatted",
-    "permit": "permitted",
     "wrap": "wrapped",
     "ping": "pinged",
     "sms": "sms'd",
