@@ -6,6 +6,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import ARROW
 
 from toolscore_pipeline import pairing
 
@@ -13,18 +14,10 @@ from toolscore_pipeline import pairing
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Add ``assign_calls(integer[], integer)`` and ``sequence_distance(bigint[], bigint[])``."""
     connection.create_function(
-        "assign_calls",
-        _assign_calls,
-        ["integer[]", "integer"],  # type: ignore[list-item]
-        "integer[]",  # type: ignore[arg-type]
-        type="arrow",  # type: ignore[arg-type]
+        "assign_calls", _assign_calls, ["INTEGER[]", "INTEGER"], "INTEGER[]", type=ARROW
     )
     connection.create_function(
-        "sequence_distance",
-        _sequence_distance,
-        ["bigint[]", "bigint[]"],  # type: ignore[list-item]
-        "integer",  # type: ignore[arg-type]
-        type="arrow",  # type: ignore[arg-type]
+        "sequence_distance", _sequence_distance, ["BIGINT[]", "BIGINT[]"], "INTEGER", type=ARROW
     )
 
 
