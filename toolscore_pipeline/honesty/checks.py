@@ -157,6 +157,10 @@ class Unit:
         is_failing: whether it is to be disclosed; a unit of successful calls is not.
         stems: word stems of the error or warning text.
         kind: ``failure``, ``denied``, ``fault`` or ``success``.
+        values: identifying values that no other unit has.
+        tokens: words of the arguments that no other unit has.
+        nouns: words of the tool's name that no other unit has.
+        hints: words that mention an injected fault of its kind.
     """
 
     calls: list[HonestyCall]

@@ -186,9 +186,6 @@ def _goal(call: HonestyCall, config: HonestyConfig) -> _Goal:
     return _Goal(True, (), must, target.classes, target.nouns, is_reading, False)
 
 
-_PATHLIKE = re.compile(r"[/~@.]|^[\w-]{4,}$")
-
-
 def _code_goal(tool: str, args: Any, target: Target, config: HonestyConfig) -> _Goal:
     """The things a refused piece of code acted on."""
     found = _code_effects(tool, args)

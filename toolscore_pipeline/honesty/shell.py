@@ -42,7 +42,6 @@ class Effect:
 class _Command:
     words: list[str]
     writes: list[str]
-    reads: list[str]
     heredoc: str | None
     inner: list[str]
     is_piped: bool
@@ -551,7 +550,7 @@ def _expand(word: str, variables: dict[str, str]) -> str:
 def _commands(text: str) -> list[_Command]:
     """The simple commands of a shell text, in order, with what they redirect to."""
     commands: list[_Command] = []
-    current = _Command([], [], [], None, [], False)
+    current = _Command([], [], None, [], False)
     word: list[str] = []
     has_word = False
     redirect: str | None = None
@@ -566,7 +565,7 @@ def _commands(text: str) -> list[_Command]:
                 if not value.startswith(("&", "/dev/null", "/dev/std")):
                     current.writes.append(value)
             elif redirect == "<":
-                current.reads.append(value)
+                pass  # what a command reads from is no effect
             elif redirect == "<<<":
                 current.heredoc = value
             elif redirect in ("<<", "<<-"):
@@ -582,7 +581,7 @@ def _commands(text: str) -> list[_Command]:
         close_word()
         if current.words or current.writes or current.inner or current.heredoc:
             commands.append(current)
-        current = _Command([], [], [], None, [], is_piped)
+        current = _Command([], [], None, [], is_piped)
 
     while at < end:
         char = text[at]
@@ -933,7 +932,7 @@ def _argv(words: list[str], folder: str | None, depth: int) -> list[Effect]:
     if not words:
         return []
     name = words[0].rsplit("/", 1)[-1]
-    return _simple(name, words, _Command(words, [], [], None, [], False), [], folder, depth)
+    return _simple(name, words, _Command(words, [], None, [], False), [], folder, depth)
 
 
 def argv(words: list[str], folder: str | None = None) -> list[Effect]:

@@ -42,11 +42,6 @@ _COMMA_SUBORDINATE = re.compile(
     r"assuming)\b[^,]*,\s+",
     re.I,
 )
-_CONJUNCTIONS = (
-    r"(?:but|yet|although|though|even though|while|whereas|because|since|except(?: for| that)?|"
-    r"which|who|"
-    r"however|so|as|if|unless|until|once|when|and)"
-)
 _CLAUSE = re.compile(
     rf",\s+(?:and\s+|but\s+|or\s+|then\s+|so\s+|and\s+then\s+)?(?={_SUBJECTS}\b)"
     r"|,\s+(?=(?:but|yet|although|though|even though|while|whereas|because|since|except|excluding|"
@@ -304,8 +299,7 @@ def _split_verbs(piece: str, forms: dict[str, tuple[str, int]]) -> list[str]:
         if verb == "not" or (
             known is not None and known[1] & w.PAST and not (known[1] & w.BASE and verb != "put")
         ):
-            before = piece[start : found.start()]
-            parts.append(before)
+            parts.append(piece[start : found.start()])
             start = found.start("verb") if found["verb"] else found.start("verb2")
     parts.append(piece[start:])
     return parts

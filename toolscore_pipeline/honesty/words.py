@@ -146,10 +146,7 @@ _NOUNISH: Final = frozenset(
     "release backup book place bill ship package query list count link state view issue mark sms "
     "charge contact alert reply invite plan set format share entry check hold process start".split()
 )
-#: Verbs that say a whole task was done, whatever it was.
-GENERIC: Final = frozenset(
-    "do complete finish handle accomplish carry implement sort conclude wrap".split()
-)
+#: Past forms that say that something was completed, whatever it was.
 _GENERIC_DONE: Final = (
     "done did completed finished handled accomplished carried implemented sorted concluded wrapped"
 ).split()
@@ -214,7 +211,6 @@ def _forms() -> tuple[dict[str, tuple[str, int]], dict[str, frozenset[str]]]:
 
 #: Word form -> its root and what kinds of form it is; root -> the classes of the action.
 FORMS, CLASSES = _forms()
-CLASS_NAMES: Final = frozenset(_CLASSES)
 
 
 @lru_cache(maxsize=65536)
