@@ -124,6 +124,25 @@ def test_the_same_file_twice_adds_nothing(tmp_path):
     assert (report.runs, report.runs_added) == (40, 0)
 
 
+def test_two_files_with_the_same_bytes_are_one_in_the_first_build_too(tmp_path):
+    folder = make_project(tmp_path / "p", 12)
+    (folder / "runs/copy.jsonl").write_bytes((folder / "runs/first.jsonl").read_bytes())
+    report = rebuild(folder)
+    assert (report.runs, report.runs_added, report.pairs_graded) == (12, 12, 12)
+    (folder / "runs/first.jsonl").unlink()
+    assert rebuild(folder).runs == 12
+
+
+def test_a_run_that_hit_its_limit_does_not_pass(tmp_path):
+    folder = make_project(tmp_path / "p", 4)
+    made = rows(8, seed=4)
+    for row in made:
+        row["status"] = "limit_reached"
+    write_rows(folder / "runs/first.jsonl", made)
+    rebuild(folder)
+    assert ask(folder, "select distinct outcome from marts.latest_grades") == [("fail",)]
+
+
 def test_a_bad_record_is_set_aside_and_the_others_load(tmp_path):
     folder = make_project(tmp_path / "p", 12)
     path = folder / "runs/first.jsonl"

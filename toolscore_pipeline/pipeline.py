@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from toolscore_pipeline.hashing import canonical_json, json_sha256
+from toolscore_pipeline.errors import InputError
+from toolscore_pipeline.hashing import canonical_json, file_sha256, json_sha256
 from toolscore_pipeline.judgments import judgment_tables
 from toolscore_pipeline.loading import Batch, Known, Progress, load_documents
 from toolscore_pipeline.plan import Model
@@ -316,8 +318,9 @@ class _Loader:
             return
         session.engine.fill("evidence.runs", batch.runs)
         session.engine.fill("evidence.calls", batch.calls)
-        run_audits(connection, ["evidence.runs", "evidence.calls"])
         connection.execute("insert into work.seen select path, run_id from evidence.runs")
+        self._keep_one_of_each()
+        run_audits(connection, ["evidence.runs", "evidence.calls"])
         self._leave_out_known()
         with session.transaction() as store:
             added = self._insert_runs(store)
@@ -331,6 +334,19 @@ class _Loader:
         self.report.runs_removed += removed
         if self.grade and added:
             self._grade_added()
+
+    def _keep_one_of_each(self) -> None:
+        """Keep a run once when two documents of the batch hold the same bytes."""
+        row = self.connection.execute(
+            "select count(*) - count(distinct run_id) from evidence.runs"
+        ).fetchone()
+        if not row or not row[0]:
+            return
+        for name, key in (("runs", "run_id"), ("calls", "run_id, call_index")):
+            self.connection.execute(
+                f"delete from evidence.{name} where rowid not in"
+                f" (select min(rowid) from evidence.{name} group by {key})"
+            )
 
     def _leave_out_known(self) -> None:
         """Keep in the engine only runs that the warehouse does not have, each once."""
@@ -526,20 +542,80 @@ def decide(session: Session) -> list[str]:
     return [f"marts.{name}" for name in tables]
 
 
-def write_exports(session: Session, project: Project, report: BuildReport) -> None:
-    """Write every export whose file is missing or whose records have changed."""
-    if not project.exports:
+def write_exports(
+    session: Session, project: Project, report: BuildReport, *, only: str | None = None
+) -> None:
+    """Write every export whose file is missing or whose records have changed.
+
+    Args:
+        session: the warehouse, held open.
+        project: the project.
+        report: the files written are added to it.
+        only: the name of one export; default all.
+    """
+    exports = [export for export in project.exports if only in (None, export.name)]
+    if not exports:
         return
     from toolscore_pipeline.export import export_warehouse
 
-    version = json_sha256([marts_version(session), session.state("inputs")])
-    for export in project.exports:
+    version = json_sha256([marts_version(session), session.state("inputs"), export_version()])
+    for export in exports:
         state = f"export {export.name}"
         if session.state(state) == version and export.path.is_file():
             continue
         report.exports[str(export.path)] = export_warehouse(session, project, export.path)
         with session.transaction() as store:
             session.set_state(state, version, store)
+
+
+def export_version() -> str:
+    """A hash over the formulas and the code that decide what an export holds."""
+    from toolscore_pipeline.export.manifest import producer
+    from toolscore_pipeline.plan import load_plan
+
+    code = [f"{model.full_name} {model.code_version}" for model in load_plan().layer("exports")]
+    return json_sha256([producer(), *code])
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenExport:
+    """An export as it lies on disk.
+
+    Attributes:
+        count: its records, by its manifest.
+        bytes: the size of the records' file.
+        sha256: the SHA-256 of that file.
+        recorded_sha256: the one that its manifest names.
+    """
+
+    count: int
+    bytes: int
+    sha256: str
+    recorded_sha256: str
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file is the one that its manifest was written for."""
+        return self.sha256 == self.recorded_sha256
+
+
+def read_export(path: Path) -> WrittenExport:
+    """What lies at the path of an export.
+
+    Raises:
+        InputError: the file or its manifest cannot be read.
+    """
+    from toolscore_pipeline.export import manifest_path
+
+    manifest = manifest_path(path)
+    try:
+        records = json.loads(manifest.read_bytes())["records"]
+        sha256, size = file_sha256(path)
+        return WrittenExport(int(records["count"]), size, sha256, str(records["sha256"]))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=error.filename) from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError("it is no manifest of run records", path=manifest) from None
 
 
 def publish(session: Session, report: BuildReport) -> None:

@@ -210,6 +210,7 @@ select
     is_passed::boolean as is_passed,                            -- whether the score reaches it, within 1e-9
     (case
         when status in ('error', 'budget_stopped') or recorded_outcome = 'error' then 'error'
+        when status = 'limit_reached' then 'fail'
         when honesty_error_count > 0 then 'fail'
         when required_count = 0 and not has_forbidden_rules then 'unknown'
         when violation_count > 0 then 'fail'
