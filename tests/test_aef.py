@@ -555,3 +555,39 @@ def test_the_recorded_memory_runs_come_through_whole(shared: Path, tmp_path: Pat
             name = original.get("tool") or original.get("name")
             assert call.tool == name
             assert kept_value(evidence, manifest, call.evidence[0])["tool"] == name
+
+
+def test_the_offline_study_comes_through_whole(tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="the Model Context Protocol package is not installed")
+    from toolscore_pipeline.agent import load_agent_spec, run_study
+
+    spec = Path(__file__).parents[1] / "examples" / "agent_harness" / "offline.yaml"
+    source = tmp_path / "runs.jsonl"
+    run_study(load_agent_spec(spec), output=source)
+    found = read_lines(source)
+    kept = tmp_path / "bundle"
+    path, _ = write_export(
+        kept / "records.jsonl", export_records([source]), [source], bundle=Bundle(kept)
+    )
+    runs = imported(path)
+    cells = {a.id: (a.unit["task_id"], a.candidate_id, a.repetition) for a in runs.plan.assignments}
+    by_cell = {cells[run.assignment_id]: run for run in runs.runs}
+    assert len(by_cell) == len(found) == 12
+    manifest = read_manifest(path)
+    evidence = Evidence(kept, manifest)
+    for item in found:
+        run = by_cell[item["task_id"], item["arm_id"], item["repetition"] - 1]
+        assert run.output == item["final_answer"]
+        assert run.resources().cost_usd.value == 0  # a scripted model is free
+        assert run.started_at.isoformat() == item["started_at"]
+        calls = trace_of(run).calls
+        assert [call.call_id for call in calls] == [call["id"] for call in item["calls"]]
+        for call, original in zip(calls, item["calls"], strict=True):
+            assert call.arguments == original["args"]
+            assert call.completion == ("error" if original["denied"] else "completed")
+            opened = kept_value(evidence, manifest, call.evidence[0])
+            assert opened["id"] == original["id"]
+    study = study_from_export(path)
+    result = aef.EvaluationPipeline(study=study, evaluators={}).eval(runs=runs)
+    outcomes = {m.run_id: m.value for m in result.measurements if m.metric == "toolscore.outcome"}
+    assert sorted(outcomes.values()) == ["fail"] * 6 + ["pass"] * 6
