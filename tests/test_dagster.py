@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.project_helpers import ask, make_project, rows, write_rows
+from tests.project_helpers import PROJECT, ask, make_project, rows, write_rows
 from toolscore_pipeline.cli.ui import prepare_state
 from toolscore_pipeline.plan import load_audits, load_plan
 from toolscore_pipeline.project import load_project
@@ -57,9 +60,17 @@ def materialize(folder: Path) -> subprocess.Popen[str]:
     return start(folder, "asset", "materialize", "--select", "*", "-m", MODULE)
 
 
+def make_exporting(folder: Path, count: int = 24) -> Path:
+    """A project with an export."""
+    make_project(folder, count)
+    export = "exports: [{name: records, format: aef, path: out/records.jsonl}]\n"
+    (folder / "toolscore.yaml").write_text(PROJECT + export, encoding="utf-8")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_project(tmp_path_factory.mktemp("dagster") / "p", 24)
+    return make_exporting(tmp_path_factory.mktemp("dagster") / "p")
 
 
 def definitions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -74,8 +85,9 @@ def test_every_stored_model_is_an_asset_and_every_audit_a_check(project, monkeyp
     graph = built.resolve_asset_graph()
     keys = {".".join(key.path) for key in graph.get_all_asset_keys()}
     stored = {model.full_name for model in load_plan() if model.kind != "ephemeral"}
+    assert keys - stored == {"exports.records", "published.warehouse"}
     assert stored <= keys
-    assert {key.name for key in graph.asset_check_keys} == {audit.name for audit in load_audits()}
+    assert {audit.name for audit in load_audits()} <= {key.name for key in graph.asset_check_keys}
 
 
 def test_assets_carry_columns_code_versions_owners_and_their_sql(project, monkeypatch):
@@ -83,7 +95,7 @@ def test_assets_carry_columns_code_versions_owners_and_their_sql(project, monkey
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         assert node.owners, key
-        if key.path[0] == "published":
+        if key.path[0] in ("published", "exports"):
             continue
         model = load_plan()[".".join(key.path)]
         assert node.code_version, key
@@ -101,6 +113,20 @@ def test_the_assets_of_a_pair_of_layers_depend_on_each_other_as_the_sql_does(pro
     assert {AssetKey(["evidence", "calls"]), AssetKey(["judgment", "judgments"])} <= grades
     rates = graph.get(AssetKey(["marts", "variant_stats"])).parent_keys
     assert AssetKey(["marts", "task_stats"]) in rates
+
+
+def test_the_published_copy_comes_last_and_the_exports_after_the_grades(project, monkeypatch):
+    from dagster import AssetKey
+
+    graph = definitions(project, monkeypatch).resolve_asset_graph()
+    published = AssetKey(["published", "warehouse"])
+    before = graph.get(published).parent_keys
+    assert AssetKey(["exports", "records"]) in before
+    assert graph.get(published).child_keys == set()
+    marts = {key for key in graph.get_all_asset_keys() if key.path[0] == "marts"}
+    assert marts <= before
+    parents = graph.get(AssetKey(["exports", "records"])).parent_keys
+    assert {AssetKey(["marts", "latest_grades"]), AssetKey(["evidence", "calls"])} <= parents
 
 
 def test_the_definitions_are_valid_to_dagster_and_to_dg(project):
@@ -121,7 +147,7 @@ def test_materialising_everything_builds_the_same_as_the_command(project, tmp_pa
     output, _ = (process := materialize(project)).communicate(timeout=300)
     assert process.returncode == 0, output[-4000:]
     assert "RUN_SUCCESS" in output
-    twin = make_project(tmp_path / "p", 24)
+    twin = make_exporting(tmp_path / "p")
     subprocess.run(
         [sys.executable, "-m", "toolscore_pipeline", "build", "--quiet"],
         cwd=twin,
@@ -134,6 +160,27 @@ def test_materialising_everything_builds_the_same_as_the_command(project, tmp_pa
         with Warehouse(load_project(folder / "toolscore.yaml").warehouse).open() as session:
             hashes.append(session.content_hashes())
     assert hashes[0] == hashes[1]
+    written = [(folder / "out/records.jsonl").read_bytes() for folder in (project, twin)]
+    assert written[0] == written[1]
+    assert written[0].count(b"\n") == 24
+    # A picture of the comparison is in the metadata of its mart.
+    with contextlib.closing(sqlite_of(project)) as history:
+        [(event,)] = history.execute(
+            "select event from event_logs where dagster_event_type = 'ASSET_MATERIALIZATION'"
+            " and asset_key = ?",
+            ['["marts", "variant_stats"]'],
+        ).fetchall()
+    assert event.count("](data:image/png;base64,iVBORw0KGgo") >= 3
+
+
+def sqlite_of(folder: Path) -> sqlite3.Connection:
+    """The event log of the one run that was made in a project."""
+    [file] = [
+        path
+        for path in (folder / ".toolscore/dagster/history").rglob("*.db")
+        if re.fullmatch(r"[0-9a-f-]{36}\.db", path.name)
+    ]
+    return sqlite3.connect(file)
 
 
 @pytest.mark.slow
@@ -165,7 +212,17 @@ def free_port() -> int:
 def webserver(project: Path) -> Iterator[str]:
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port), "-m", MODULE],
+        [
+            sys.executable,
+            "-m",
+            "dagster_webserver",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(port),
+            "-m",
+            MODULE,
+        ],
         cwd=project,
         env=environment(project),
         stdout=subprocess.DEVNULL,

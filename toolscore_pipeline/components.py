@@ -1,15 +1,19 @@
 """The Dagster components: each turns a layer of the plan into assets, checks and their steps.
 
-A layer's assets are declared in ``assets/<layer>/defs.yaml``; what SQL says of a model (description,
-columns, dependencies, code version) comes from its file. Every step runs the same functions as the
-command line.
+A layer's assets are declared in ``assets/<layer>/defs.yaml``; what SQL says of a model (its
+description, columns, dependencies, code version) comes from its file. Every step runs the same
+functions as the command line.
 """
 
+import base64
+import hashlib
+import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-
+from pathlib import Path
 from typing import Any, Literal
 
 import dagster as dg
@@ -25,7 +29,13 @@ from toolscore_pipeline.plan import (
     load_audits,
     load_plan,
 )
-from toolscore_pipeline.project import Project
+from toolscore_pipeline.project import (
+    PROJECT_FILE,
+    ExportSettings,
+    Project,
+    find_project,
+    load_project,
+)
 from toolscore_pipeline.runner import table_hash
 from toolscore_pipeline.warehouse import Session
 
@@ -34,6 +44,20 @@ POOL = "duckdb"
 PREVIEW_ROWS = 20
 
 Step = Callable[[Session, Project, pipeline.BuildReport, dg.AssetExecutionContext], None]
+
+
+def project_file() -> Path:
+    """The project file that the assets are about.
+
+    ``TOOLSCORE_PROJECT`` names it; without that variable it is looked for upward from the current
+    folder, and where there is none the example project is shown.
+    """
+    named = os.environ.get("TOOLSCORE_PROJECT")
+    if named:
+        return Path(named)
+    from toolscore_pipeline.cli.demo import example_folder
+
+    return find_project() or example_folder("helpdesk") / PROJECT_FILE
 
 
 class ProjectResource(dg.ConfigurableResource[Any]):
@@ -65,15 +89,15 @@ class Layer(dg.Component, dg.Resolvable):
     """The stored models of one or more layers, built together by one step.
 
     Attributes:
-        step: what is run: ``judge``, ``load``, ``grade``, ``decide`` or ``export`` build all the
-            models of the layers at once; ``models`` builds each on its own.
+        step: what is run: ``judge``, ``load`` and ``grade`` build all the models of the layers at
+            once; ``models`` builds each on its own, save those that Python decides together.
         layers: the layers of the plan.
         group: the group shown in the UI.
         owners: who answers for the assets.
         leave_out: full names of models that are built elsewhere.
     """
 
-    step: Literal["judge", "load", "grade", "models", "export"]
+    step: Literal["judge", "load", "grade", "models"]
     layers: list[str]
     group: str
     owners: list[str] = field(default_factory=list)
@@ -115,7 +139,8 @@ class Layer(dg.Component, dg.Resolvable):
             name=f"{self.group}_{name}",
             specs=specs,
             check_specs=checks,
-            can_subset=len(specs) + len(checks) > 1,
+            # A step makes all its tables or none, so that none is ever newer than Dagster knows.
+            can_subset=len(specs) == 1 and bool(checks),
             pool=POOL,
         )
         def build(
@@ -127,8 +152,9 @@ class Layer(dg.Component, dg.Resolvable):
             try:
                 with pipeline.open_warehouse(opened).open() as session:
                     step(session, opened, report, context)
-                    yield from _results(session, models, audits, context)
-                    context.log.info(_log_line(report, time.perf_counter() - started))
+                    seconds = time.perf_counter() - started
+                    yield from _results(session, models, audits, context, seconds)
+                    context.log.info(_done(report, seconds))
             except ToolscoreError as error:
                 # One sentence that says what to mend, instead of a stack of frames.
                 raise dg.Failure(description=str(error), allow_retries=False) from None
@@ -151,11 +177,14 @@ class Layer(dg.Component, dg.Resolvable):
 
 
 def flow_condition() -> dg.AutomationCondition[Any]:
-    """Run when missing, when the formula changed, or when an input's content changed: not otherwise.
+    """Run when missing, when the formula changed or when an input's content did: not otherwise.
 
-    An input that was built again to the same content starts nothing.
+    An input that was built again to the same content starts nothing. What is further down comes in
+    the same run as what is nearer.
     """
-    changed = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
+    changed = dg.AutomationCondition.any_deps_match(
+        dg.AutomationCondition.data_version_changed() | dg.AutomationCondition.will_be_requested()
+    )
     return (
         (
             dg.AutomationCondition.newly_missing()
@@ -175,7 +204,7 @@ class Publisher(dg.Component, dg.Resolvable):
     Attributes:
         group: the group shown in the UI.
         owners: who answers for it.
-        after: layers that come first.
+        after: layers that come first; the exports of the project do too.
     """
 
     group: str
@@ -186,10 +215,12 @@ class Publisher(dg.Component, dg.Resolvable):
         """The one asset ``published/warehouse``."""
         plan = load_plan()
         upstream = [m for m in plan.layer(*self.after) if m.kind != "ephemeral"]
+        exports = load_project(project_file()).exports
 
         @dg.asset(
             key=dg.AssetKey(["published", "warehouse"]),
-            deps=[_key(model.full_name) for model in upstream],
+            deps=[_key(m.full_name) for m in upstream]
+            + [_export_key(export) for export in exports],
             group_name=self.group,
             owners=self.owners,
             kinds={"duckdb"},
@@ -218,6 +249,94 @@ class Publisher(dg.Component, dg.Resolvable):
             )
 
         return dg.Definitions(assets=[warehouse])
+
+
+@dataclass
+class Exports(dg.Component, dg.Resolvable):
+    """The exports of the project file: an asset for each, which is a file and its manifest.
+
+    Attributes:
+        group: the group shown in the UI.
+        owners: who answers for them.
+    """
+
+    group: str
+    owners: list[str] = field(default_factory=list)
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """One asset ``exports/<name>`` for each export."""
+        plan = load_plan()
+        models = plan.layer("exports")
+        inputs = sorted({name for model in models for name in _stored_inputs(plan, model, [])})
+        return dg.Definitions(
+            assets=[
+                self._asset(export, number, inputs)
+                for number, export in enumerate(load_project(project_file()).exports)
+            ]
+        )
+
+    def _asset(self, export: ExportSettings, number: int, inputs: list[str]) -> dg.AssetsDefinition:
+        check = dg.AssetCheckSpec(
+            name="records_have_the_hash_in_the_manifest",
+            asset=_export_key(export),
+            description="The bytes of the file are those that its manifest names.",
+        )
+        spec = dg.AssetSpec(
+            key=_export_key(export),
+            deps=[_key(name) for name in inputs],
+            description=f"Run records of the project, in `{export.path.name}`, and their manifest.",
+            group_name=self.group,
+            owners=self.owners,
+            kinds={"file"},
+            code_version=pipeline.export_version()[:16],
+            automation_condition=flow_condition(),
+        )
+
+        @dg.multi_asset(
+            name=f"export_{number}_{re.sub(r'[^A-Za-z0-9_]', '_', export.name)}",
+            specs=[spec],
+            check_specs=[check],
+            pool=POOL,
+        )
+        def write(
+            context: dg.AssetExecutionContext, project: ProjectResource
+        ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
+            opened = project.open()
+            report = pipeline.BuildReport()
+            started = time.perf_counter()
+            try:
+                with pipeline.open_warehouse(opened).open() as session:
+                    pipeline.write_exports(session, opened, report, only=export.name)
+                written = pipeline.read_export(export.path)
+            except ToolscoreError as error:
+                raise dg.Failure(description=str(error), allow_retries=False) from None
+            seconds = time.perf_counter() - started
+            context.log.info(
+                f"{written.count} records, {written.bytes:,} bytes in {export.path.name}"
+                + (f", written in {seconds:.2f} s" if report.exports else ": unchanged")
+            )
+            yield dg.MaterializeResult(
+                asset_key=_export_key(export),
+                metadata={
+                    "dagster/row_count": written.count,
+                    "path": dg.MetadataValue.path(str(export.path)),
+                    "bytes": written.bytes,
+                    "sha256": written.sha256,
+                },
+                data_version=dg.DataVersion(written.sha256[:16]),
+            )
+            yield dg.AssetCheckResult(
+                check_name=check.name,
+                asset_key=_export_key(export),
+                passed=written.is_whole,
+                metadata={"sha256": written.sha256, "manifest_sha256": written.recorded_sha256},
+            )
+
+        return write
+
+
+def _export_key(export: ExportSettings) -> dg.AssetKey:
+    return dg.AssetKey(["exports", export.name])
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -272,12 +391,6 @@ def _decide(
     report.marts_built += pipeline.decide(session)
 
 
-def _export(
-    session: Session, project: Project, report: pipeline.BuildReport, _: dg.AssetExecutionContext
-) -> None:
-    pipeline.write_exports(session, project, report)
-
-
 def _build_one(model: Model) -> Step:
     def step(
         session: Session, _: Project, report: pipeline.BuildReport, __: dg.AssetExecutionContext
@@ -289,11 +402,25 @@ def _build_one(model: Model) -> Step:
     return step
 
 
-_STEPS: Mapping[str, Step] = {"judge": _judge, "load": _load, "grade": _grade, "export": _export}
+_STEPS: Mapping[str, Step] = {"judge": _judge, "load": _load, "grade": _grade}
 
 
-def _log_line(report: pipeline.BuildReport, seconds: float) -> str:
-    return f"{pipeline.summary(report)} in {seconds:.2f} s"
+def _done(report: pipeline.BuildReport, seconds: float) -> str:
+    """What a step did, how long it took and, where it can be said, how fast it was."""
+    counts = {
+        "documents read": report.documents_read,
+        "unchanged": report.documents_unchanged,
+        "runs added": report.runs_added,
+        "runs removed": report.runs_removed,
+        "records set aside": report.rejects,
+        "judgments added": report.judgments_added,
+        "grades made": report.pairs_graded,
+        "tables built": len(report.marts_built),
+    }
+    done = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    handled = max(report.runs_added, report.pairs_graded)
+    rate = f", {handled / max(seconds, 1e-9):,.0f} runs a second" if handled else ""
+    return f"{done or 'nothing new'} in {seconds:.2f} s{rate}"
 
 
 # --- what the UI shows ----------------------------------------------------------------------------
@@ -354,15 +481,18 @@ def _results(
     models: list[Model],
     audits: list[Audit],
     context: dg.AssetExecutionContext,
+    seconds: float,
 ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
     wanted, checks = context.selected_asset_keys, context.selected_asset_check_keys
     for model in models:
         key = _key(model.full_name)
         if key not in wanted:
             continue
+        metadata = _row_metadata(session.store, model) | {"seconds": round(seconds, 3)}
+        context.log.info(f"{model.full_name}: {metadata['dagster/row_count']} rows")
         yield dg.MaterializeResult(
             asset_key=key,
-            metadata=_row_metadata(session.store, model),
+            metadata=metadata,
             data_version=dg.DataVersion(_content_version(session.store, model)),
         )
     for audit in audits:
@@ -371,8 +501,6 @@ def _results(
 
 
 def _content_version(store: duckdb.DuckDBPyConnection, model: Model) -> str:
-    import hashlib
-
     return hashlib.sha256(table_hash(store, model).encode()).hexdigest()[:16]
 
 
@@ -382,6 +510,8 @@ def _row_metadata(store: duckdb.DuckDBPyConnection, model: Model) -> dict[str, A
     metadata: dict[str, Any] = {"dagster/row_count": count}
     if model.layer == "marts" and model.full_name not in _PRIVATE:
         metadata["preview"] = dg.MetadataValue.md(_preview(store, model))
+    if model.full_name == _DRAWN:
+        metadata |= _charts(store)
     if model.full_name == "grades.grades":
         totals = store.execute(
             "select sum(pass_count), sum(fail_count), sum(unknown_count), avg(score),"
@@ -397,6 +527,26 @@ def _row_metadata(store: duckdb.DuckDBPyConnection, model: Model) -> dict[str, A
                 "pass_rate": float(totals[4]),
             }
     return metadata
+
+
+# The mart that pictures are shown with, and of how many comparisons.
+_DRAWN = "marts.variant_stats"
+MOST_COMPARISONS_DRAWN = 6
+
+
+def _charts(store: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+    """Pictures of the comparisons, as Markdown; none of those that have no data."""
+    from toolscore_pipeline import charts
+    from toolscore_pipeline.stats.marts import read_comparisons
+
+    drawn = {}
+    for one in read_comparisons(store)[:MOST_COMPARISONS_DRAWN]:
+        for name, picture in charts.all_charts(one.comparison, "png").items():
+            text = base64.b64encode(picture).decode()
+            drawn[f"{one.name}: {name}"] = dg.MetadataValue.md(
+                f"![{name}](data:image/png;base64,{text})"
+            )
+    return drawn
 
 
 # Marts whose rows may quote what agents or people wrote; they are not shown in asset metadata.

@@ -7,16 +7,13 @@ without one shows its example project.
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import dagster as dg
 
-from toolscore_pipeline.cli.demo import example_folder
-from toolscore_pipeline.components import ProjectResource
-from toolscore_pipeline.project import PROJECT_FILE, find_project
+from toolscore_pipeline.components import ProjectResource, project_file
 
 _PACKAGE = Path(__file__).parent
 
@@ -27,14 +24,6 @@ def assets_folder() -> Path:
     if (_PACKAGE.parent / "pyproject.toml").is_file() and checkout.is_dir():
         return checkout
     return _PACKAGE / "_assets"
-
-
-def project_file() -> Path:
-    """The project file that the assets are about."""
-    named = os.environ.get("TOOLSCORE_PROJECT")
-    if named:
-        return Path(named)
-    return find_project() or example_folder("helpdesk") / PROJECT_FILE
 
 
 def _assets_module() -> ModuleType:
