@@ -383,7 +383,7 @@ def _keep_metrics(models: list[Model]) -> Model | None:
     if not metrics:
         return None
     ids = ("run_id", "judgment_id", "grader_version")
-    keys = ("pair_id", "combination_id")
+    keys = ("pair_id", "case_id", "combination_id")
     columns = [
         Column("run_id", "varchar", "the run"),
         Column("judgment_id", "varchar", "the judgment it was held against"),
@@ -397,8 +397,10 @@ def _keep_metrics(models: list[Model]) -> Model | None:
         shared = ", ".join(key for key in keys if key in metric.column_names)
         joins.append(f"left join {metric.full_name} as {metric.name} using ({shared})")
     query = (
-        f"select {', '.join(selected)} from scores.winners as winners"
-        f" inner join work.pairs as pairs using (pair_id) {' '.join(joins)} cross join settings.grader"
+        f"select {', '.join(selected)} from work.pairs as pairs"
+        " inner join work.pair_cases as pair_cases using (pair_id)"
+        f" inner join scores.winners as winners using (case_id) {' '.join(joins)}"
+        " cross join settings.grader"
     )
     return Model(
         layer="grades",
@@ -410,7 +412,13 @@ def _keep_metrics(models: list[Model]) -> Model | None:
         columns=tuple(columns),
         depends_on=tuple(
             sorted(
-                {"scores.winners", "work.pairs", "settings.grader", *(m.full_name for m in metrics)}
+                {
+                    "scores.winners",
+                    "work.pairs",
+                    "work.pair_cases",
+                    "settings.grader",
+                    *(model.full_name for model in metrics),
+                }
             )
         ),
         code_version=sql_hash(query),

@@ -3,16 +3,23 @@
 -- grain: one row per pair
 -- null: never
 -- source: Toolscore, evidence check required-calls
-with winners as (
+with pair_cases as (
     select
         pair_id,
+        case_id,
+    from work.pair_cases
+),
+
+winners as (
+    select
+        case_id,
         combination_id,
     from scores.winners
 ),
 
 recall as (
     select
-        pair_id,
+        case_id,
         combination_id,
         required_count,
         completed_count,
@@ -40,5 +47,6 @@ select
             )
         else format('{} of {} required calls completed', completed_count, required_count)
     end)::varchar as detail,                        -- why, in a few words
-from winners
-inner join recall using (pair_id, combination_id)
+from pair_cases
+inner join winners using (case_id)
+inner join recall using (case_id, combination_id)

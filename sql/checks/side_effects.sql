@@ -11,9 +11,16 @@ with pairs as (
     from work.pairs
 ),
 
-winners as (
+pair_cases as (
     select
         pair_id,
+        case_id,
+    from work.pair_cases
+),
+
+winners as (
+    select
+        case_id,
         combination_id,
     from scores.winners
 ),
@@ -60,7 +67,8 @@ match_probes as (
         coalesce(has_fail, false) as is_missing,
         coalesce(has_pass, false) as is_found,
     from pairs
-    inner join winners using (pair_id)
+    inner join pair_cases using (pair_id)
+    inner join winners using (case_id)
     inner join side_effects using (judgment_id, combination_id)
     left join settle_probes using (run_id, kind, spec_json)
 ),

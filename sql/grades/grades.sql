@@ -37,9 +37,16 @@ judgments as (
     from judgment.judgments
 ),
 
-winners as (
+pair_cases as (
     select
         pair_id,
+        case_id,
+    from work.pair_cases
+),
+
+winners as (
+    select
+        case_id,
         combination_id,
         score,
         combination_scores,
@@ -56,7 +63,7 @@ combinations as (
 
 recall as (
     select
-        pair_id,
+        case_id,
         combination_id,
         required_count,
         completed_count,
@@ -90,7 +97,7 @@ coverage as (
 
 scored_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         call_index,
     from work.scored_calls
@@ -98,7 +105,7 @@ scored_calls as (
 
 optional_calls as (
     select
-        pair_id,
+        case_id,
         call_index,
     from work.optional_calls
 ),
@@ -131,11 +138,11 @@ count_findings as (
 
 leave_out_optional as (
     select
-        pair_id,
+        case_id,
         list_sort(list(call_index)) as optional_call_indexes,
     from optional_calls
-    inner join winners using (pair_id)
-    anti join scored_calls using (pair_id, combination_id, call_index)
+    inner join winners using (case_id)
+    anti join scored_calls using (case_id, combination_id, call_index)
     group by all
 ),
 
@@ -174,13 +181,14 @@ gather as (
     from pairs
     inner join runs using (run_id)
     inner join judgments using (judgment_id)
-    inner join winners using (pair_id)
+    inner join pair_cases using (pair_id)
+    inner join winners using (case_id)
     inner join combinations using (judgment_id, combination_id)
-    inner join recall using (pair_id, combination_id)
+    inner join recall using (case_id, combination_id)
     inner join coverage using (pair_id)
     left join count_checks using (pair_id)
     left join count_findings using (pair_id)
-    left join leave_out_optional using (pair_id)
+    left join leave_out_optional using (case_id)
     cross join grader
 )
 

@@ -1,12 +1,12 @@
 -- Precision, recall and F1 of the arguments given, over expected calls paired with actual ones.
 -- kind: ephemeral
--- grain: one row per pair and combination
+-- grain: one row per case and combination
 -- range: 0 to 1
 -- null: never; nothing counted scores 1 when a call needed no arguments or nothing was expected or called, else 0
 -- source: Toolscore, argument metrics
 with combinations as (
     select
-        pair_id,
+        case_id,
         combination_id,
         expected_count,
     from work.combinations
@@ -14,7 +14,7 @@ with combinations as (
 
 expected_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         pattern_id,
@@ -25,36 +25,35 @@ expected_calls as (
 
 pairings as (
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         call_index,
     from work.pairings
 ),
 
-calls as (
+case_calls as (
     select
-        pair_id,
+        case_id,
         call_index,
         args_id,
         args_count,
         is_matchable,
-    from work.calls
+    from work.case_calls
 ),
 
 scored_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
     from work.scored_calls
 ),
 
-pairs as (
+cases as (
     select
-        pair_id,
+        case_id,
         is_strict,
-    from work.pairs
-    inner join judgment.judgments using (judgment_id)
+    from work.cases
 ),
 
 argument_matches as (
@@ -68,25 +67,25 @@ argument_matches as (
 
 compare_couples as (
     select
-        pair_id,
+        case_id,
         combination_id,
         pairings.call_index is not null as is_paired,
         is_checked,
         if(is_checked, expected_calls.args_count, 0) as expected_args,
-        if(is_checked, coalesce(calls.args_count, 0), 0) as actual_args,
+        if(is_checked, coalesce(case_calls.args_count, 0), 0) as actual_args,
         if(is_checked and is_matchable, coalesce(met_count, 0), 0) as met_count,
         pairings.call_index is not null
-        and (not is_checked or (expected_calls.args_count = 0 and is_matchable and calls.args_count = 0)) as is_vacuous,
+        and (not is_checked or (expected_calls.args_count = 0 and is_matchable and case_calls.args_count = 0)) as is_vacuous,
     from expected_calls
-    inner join pairs using (pair_id)
-    left join pairings using (pair_id, combination_id, position)
-    left join calls using (pair_id, call_index)
+    inner join cases using (case_id)
+    left join pairings using (case_id, combination_id, position)
+    left join case_calls using (case_id, call_index)
     left join argument_matches using (pattern_id, args_id, is_strict)
 ),
 
 count_arguments as (
     select
-        pair_id,
+        case_id,
         combination_id,
         sum(met_count) as met_count,
         sum(expected_args) as expected_args,
@@ -98,7 +97,7 @@ count_arguments as (
 
 count_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         count(*) as call_count,
     from scored_calls
@@ -107,7 +106,7 @@ count_calls as (
 
 score_empty as (
     select
-        pair_id,
+        case_id,
         combination_id,
         coalesce(met_count, 0) as met_count,
         coalesce(expected_args, 0) as expected_args,
@@ -118,13 +117,13 @@ score_empty as (
             when expected_args = 0 and actual_args = 0 and has_vacuous then 1
         end as fixed_score,
     from combinations
-    left join count_arguments using (pair_id, combination_id)
-    left join count_calls using (pair_id, combination_id)
+    left join count_arguments using (case_id, combination_id)
+    left join count_calls using (case_id, combination_id)
 ),
 
 divide_counts as (
     select
-        pair_id,
+        case_id,
         combination_id,
         met_count,
         expected_args,
@@ -135,7 +134,7 @@ divide_counts as (
 )
 
 select
-    pair_id::bigint as pair_id,                         -- the run and the judgment being paired
+    case_id::bigint as case_id,                         -- the case
     combination_id::integer as combination_id,          -- the combination of alternatives scored, from 0
     argument_precision::double as argument_precision,   -- arguments met / arguments given, 0 to 1
     argument_recall::double as argument_recall,         -- arguments met / arguments expected, 0 to 1

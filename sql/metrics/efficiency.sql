@@ -1,19 +1,19 @@
 -- Calls that were not needed, repeated, failed, or retried unchanged.
 -- kind: ephemeral
--- grain: one row per pair and combination
+-- grain: one row per case and combination
 -- unit: calls; rates 0 to 1
 -- null: never; without calls every count and rate is 0
 -- source: Toolscore, efficiency metrics
 with combinations as (
     select
-        pair_id,
+        case_id,
         combination_id,
     from work.combinations
 ),
 
 tool_counts as (
     select
-        pair_id,
+        case_id,
         combination_id,
         expected_count,
         called_count,
@@ -22,7 +22,7 @@ tool_counts as (
 
 scored_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         tool,
@@ -33,7 +33,7 @@ scored_calls as (
 
 count_redundant as (
     select
-        pair_id,
+        case_id,
         combination_id,
         sum(called_count) as call_count,
         sum(greatest(called_count - expected_count, 0)) as redundant_count,
@@ -44,7 +44,7 @@ count_redundant as (
 -- Calls without recorded arguments are not known to be alike: each gets a number of its own.
 identify_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         tool,
@@ -55,13 +55,13 @@ identify_calls as (
 
 count_repeats as (
     select
-        pair_id,
+        case_id,
         combination_id,
         sum(group_count - 1) as identical_count,
         sum(failed_count) as error_count,
     from (
         select
-            pair_id,
+            case_id,
             combination_id,
             tool,
             args_key,
@@ -75,13 +75,13 @@ count_repeats as (
 
 count_retries as (
     select
-        retry.pair_id,
+        retry.case_id,
         retry.combination_id,
         count(*) as retry_count,
     from identify_calls as failure
     inner join identify_calls as retry
         on
-            failure.pair_id = retry.pair_id
+            failure.case_id = retry.case_id
             and failure.combination_id = retry.combination_id
             and failure.position + 1 = retry.position
             and failure.tool = retry.tool
@@ -91,7 +91,7 @@ count_retries as (
 )
 
 select
-    pair_id::bigint as pair_id,                                     -- the run and the judgment being paired
+    case_id::bigint as case_id,                                     -- the case
     combination_id::integer as combination_id,                      -- the combination of alternatives scored, from 0
     coalesce(call_count, 0)::integer as total_calls,                -- scored calls
     coalesce(redundant_count, 0)::integer as redundant_count,       -- calls beyond the number expected of their tool
@@ -102,6 +102,6 @@ select
     coalesce(error_count / call_count, 0)::double as error_rate,    -- failed calls / calls
     coalesce(retry_count, 0)::integer as retry_after_error_count,   -- calls that repeat the call just before, which failed
 from combinations
-left join count_redundant using (pair_id, combination_id)
-left join count_repeats using (pair_id, combination_id)
-left join count_retries using (pair_id, combination_id)
+left join count_redundant using (case_id, combination_id)
+left join count_repeats using (case_id, combination_id)
+left join count_retries using (case_id, combination_id)

@@ -1,19 +1,19 @@
 -- How well the set of tools called agrees with the set expected, wrong and missed ones costing half.
 -- kind: ephemeral
--- grain: one row per pair and combination
+-- grain: one row per case and combination
 -- range: 0 to 1
 -- null: never; 1 when nothing was expected or called, 0 when only one of them is empty
 -- source: Toolscore, invocation accuracy
 with combinations as (
     select
-        pair_id,
+        case_id,
         combination_id,
     from work.combinations
 ),
 
 tool_counts as (
     select
-        pair_id,
+        case_id,
         combination_id,
         expected_count,
         called_count,
@@ -22,7 +22,7 @@ tool_counts as (
 
 count_tools as (
     select
-        pair_id,
+        case_id,
         combination_id,
         count(*) filter (where expected_count > 0) as expected_tool_count,
         count(*) filter (where called_count > 0) as called_tool_count,
@@ -33,7 +33,7 @@ count_tools as (
 )
 
 select
-    pair_id::bigint as pair_id,                 -- the run and the judgment being paired
+    case_id::bigint as case_id,                 -- the case
     combination_id::integer as combination_id,  -- the combination of alternatives scored, from 0
     (case
         when expected_tool_count is null then 1
@@ -41,4 +41,4 @@ select
         else greatest(0, least(1, (hit_count - 0.5::double * miss_count) / expected_tool_count))
     end)::double as invocation_accuracy,        -- (hits - half of wrong and missed tools) / expected tools, 0 to 1
 from combinations
-left join count_tools using (pair_id, combination_id)
+left join count_tools using (case_id, combination_id)

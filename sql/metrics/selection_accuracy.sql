@@ -1,12 +1,12 @@
 -- Share of the agent's calls whose tool the contract expects.
 -- kind: ephemeral
--- grain: one row per pair and combination
+-- grain: one row per case and combination
 -- range: 0 to 1
 -- null: never; no calls at all scores 1 when none were expected, else 0
 -- source: Toolscore, selection accuracy
 with combinations as (
     select
-        pair_id,
+        case_id,
         combination_id,
         expected_count,
     from work.combinations
@@ -14,7 +14,7 @@ with combinations as (
 
 tool_counts as (
     select
-        pair_id,
+        case_id,
         combination_id,
         expected_count,
         called_count,
@@ -23,7 +23,7 @@ tool_counts as (
 
 count_hits as (
     select
-        pair_id,
+        case_id,
         combination_id,
         sum(called_count) as call_count,
         sum(called_count) filter (where expected_count > 0) as hit_count,
@@ -32,7 +32,7 @@ count_hits as (
 )
 
 select
-    pair_id::bigint as pair_id,                 -- the run and the judgment being paired
+    case_id::bigint as case_id,                 -- the case
     combination_id::integer as combination_id,  -- the combination of alternatives scored, from 0
     (case
         when call_count > 0 then coalesce(hit_count, 0) / call_count
@@ -40,4 +40,4 @@ select
         else 0
     end)::double as selection_accuracy,         -- calls with an expected tool / all calls, 0 to 1
 from combinations
-left join count_hits using (pair_id, combination_id)
+left join count_hits using (case_id, combination_id)

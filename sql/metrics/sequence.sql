@@ -1,19 +1,19 @@
 -- Edit distance between the tools expected and the tools called, in order.
 -- kind: ephemeral
--- grain: one row per pair and combination
+-- grain: one row per case and combination
 -- unit: edits (insert, delete or replace one call)
 -- null: never
 -- source: Toolscore, sequence metrics; Levenshtein distance over tool names
-with pairs as (
+with cases as (
     select
-        pair_id,
+        case_id,
         judgment_id,
-    from work.pairs
+    from work.cases
 ),
 
 combinations as (
     select
-        pair_id,
+        case_id,
         combination_id,
     from work.combinations
 ),
@@ -25,12 +25,12 @@ expected_calls as (
         position,
         tool,
     from judgment.expected_calls
-    semi join work.pairs using (judgment_id)
+    semi join work.cases using (judgment_id)
 ),
 
 scored_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         tool,
@@ -64,7 +64,7 @@ list_expected as (
 
 list_called as (
     select
-        pair_id,
+        case_id,
         combination_id,
         max(tool_number) as highest_number,
         list_transform(
@@ -77,15 +77,15 @@ list_called as (
 
 pair_sequences as (
     select
-        pair_id,
+        case_id,
         combination_id,
         coalesce(expected_numbers, []) as expected_numbers,
         coalesce(called_numbers, []) as called_numbers,
         greatest(list_expected.highest_number, list_called.highest_number) as highest_number,
     from combinations
-    inner join pairs using (pair_id)
+    inner join cases using (case_id)
     left join list_expected using (judgment_id, combination_id)
-    left join list_called using (pair_id, combination_id)
+    left join list_called using (case_id, combination_id)
 ),
 
 -- A letter per tool turns a sequence into a word, and few words come up often. A letter must be one
@@ -114,7 +114,7 @@ compare_sequences as (
 
 measure_distance as (
     select
-        pair_id,
+        case_id,
         combination_id,
         edit_distance,
         greatest(len(pair_sequences.expected_numbers), len(pair_sequences.called_numbers), 1) as longest_count,
@@ -123,7 +123,7 @@ measure_distance as (
 )
 
 select
-    pair_id::bigint as pair_id,                 -- the run and the judgment being paired
+    case_id::bigint as case_id,                 -- the case
     combination_id::integer as combination_id,  -- the combination of alternatives scored, from 0
     edit_distance::integer as edit_distance,    -- edits that turn the tools called into those expected
     (edit_distance::double / longest_count)::double as normalized_distance, -- edits / calls of the longer side, 0 to 1

@@ -1,19 +1,19 @@
 -- Share of the tools expected that were called at all, with those missing and those unexpected.
 -- kind: ephemeral
--- grain: one row per pair and combination
+-- grain: one row per case and combination
 -- range: 0 to 1
 -- null: never; with nothing expected, 1 when nothing was called, else 0
 -- source: Toolscore, tool correctness
 with combinations as (
     select
-        pair_id,
+        case_id,
         combination_id,
     from work.combinations
 ),
 
 tool_counts as (
     select
-        pair_id,
+        case_id,
         combination_id,
         tool,
         expected_count,
@@ -23,7 +23,7 @@ tool_counts as (
 
 list_tools as (
     select
-        pair_id,
+        case_id,
         combination_id,
         count(*) filter (where expected_count > 0) as expected_tool_count,
         count(*) filter (where expected_count > 0 and called_count > 0) as correct_tool_count,
@@ -36,7 +36,7 @@ list_tools as (
 )
 
 select
-    pair_id::bigint as pair_id,                                     -- the run and the judgment being paired
+    case_id::bigint as case_id,                                     -- the case
     combination_id::integer as combination_id,                      -- the combination of alternatives scored, from 0
     (case
         when expected_tool_count > 0 then correct_tool_count / expected_tool_count
@@ -50,4 +50,4 @@ select
     coalesce(missing_tools, [])::varchar[] as missing_tools,        -- expected and not called
     coalesce(extra_tools, [])::varchar[] as extra_tools,            -- called and not expected
 from combinations
-left join list_tools using (pair_id, combination_id)
+left join list_tools using (case_id, combination_id)

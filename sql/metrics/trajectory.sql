@@ -1,12 +1,12 @@
 -- Calls that stand at the very place where they were expected, with every expected argument equal.
 -- kind: ephemeral
--- grain: one row per pair and combination
+-- grain: one row per case and combination
 -- range: 0 to 1
 -- null: never
 -- source: Toolscore, trajectory metrics; values are compared without trimming, in strict mode too
 with combinations as (
     select
-        pair_id,
+        case_id,
         combination_id,
         expected_count,
     from work.combinations
@@ -14,7 +14,7 @@ with combinations as (
 
 expected_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         tool,
@@ -26,7 +26,7 @@ expected_calls as (
 
 scored_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         tool,
@@ -35,12 +35,11 @@ scored_calls as (
     from work.scored_calls
 ),
 
-pairs as (
+cases as (
     select
-        pair_id,
+        case_id,
         is_strict,
-    from work.pairs
-    inner join judgment.judgments using (judgment_id)
+    from work.cases
 ),
 
 argument_matches as (
@@ -54,13 +53,13 @@ argument_matches as (
 
 match_steps as (
     select
-        pair_id,
+        case_id,
         combination_id,
         count(*) as correct_count,
         list_sort(list(position)) as met_positions,
     from expected_calls
-    inner join scored_calls using (pair_id, combination_id, position, tool)
-    inner join pairs using (pair_id)
+    inner join scored_calls using (case_id, combination_id, position, tool)
+    inner join cases using (case_id)
     left join argument_matches using (pattern_id, args_id, is_strict)
     where
         not is_checked
@@ -70,7 +69,7 @@ match_steps as (
 
 count_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         count(*) as call_count,
     from scored_calls
@@ -79,7 +78,7 @@ count_calls as (
 
 rate_steps as (
     select
-        pair_id,
+        case_id,
         combination_id,
         expected_count,
         coalesce(correct_count, 0) as correct_count,
@@ -95,12 +94,12 @@ rate_steps as (
             else 1
         end as path_efficiency,
     from combinations
-    left join match_steps using (pair_id, combination_id)
-    left join count_calls using (pair_id, combination_id)
+    left join match_steps using (case_id, combination_id)
+    left join count_calls using (case_id, combination_id)
 )
 
 select
-    pair_id::bigint as pair_id,                             -- the run and the judgment being paired
+    case_id::bigint as case_id,                             -- the case
     combination_id::integer as combination_id,              -- the combination of alternatives scored, from 0
     correct_count::integer as trajectory_correct_count,     -- expected calls met at their own place
     expected_count::integer as trajectory_expected_count,   -- expected calls

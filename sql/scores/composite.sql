@@ -1,14 +1,14 @@
 -- The composite score of every combination: weighted selection, arguments, sequence, redundancy and recall.
 -- kind: ephemeral
--- grain: one row per pair and combination
+-- grain: one row per case and combination
 -- range: 0 to 1
 -- null: never; a recall that does not exist, because nothing is required, counts as 1
 -- source: Toolscore, composite score, in IEEE doubles and in this order of terms
-with pairs as (
+with cases as (
     select
-        pair_id,
+        case_id,
         judgment_id,
-    from work.pairs
+    from work.cases
 ),
 
 judgments as (
@@ -24,14 +24,14 @@ judgments as (
 
 combinations as (
     select
-        pair_id,
+        case_id,
         combination_id,
     from work.combinations
 ),
 
 selection_accuracy as (
     select
-        pair_id,
+        case_id,
         combination_id,
         selection_accuracy,
     from metrics.selection_accuracy
@@ -39,7 +39,7 @@ selection_accuracy as (
 
 arguments as (
     select
-        pair_id,
+        case_id,
         combination_id,
         argument_f1,
     from metrics.arguments
@@ -47,7 +47,7 @@ arguments as (
 
 sequences as (
     select
-        pair_id,
+        case_id,
         combination_id,
         sequence_accuracy,
     from metrics.sequence
@@ -55,7 +55,7 @@ sequences as (
 
 efficiency as (
     select
-        pair_id,
+        case_id,
         combination_id,
         redundant_rate,
     from metrics.efficiency
@@ -63,14 +63,14 @@ efficiency as (
 
 recall as (
     select
-        pair_id,
+        case_id,
         combination_id,
         required_call_recall,
     from metrics.required_call_recall
 )
 
 select
-    pair_id::bigint as pair_id,                 -- the run and the judgment being paired
+    case_id::bigint as case_id,                 -- the case
     combination_id::integer as combination_id,  -- the combination of alternatives scored, from 0
     (
         weight_selection * selection_accuracy
@@ -80,10 +80,10 @@ select
         + weight_recall * coalesce(required_call_recall, 1)
     )::double as score,                         -- composite score, 0 to 1
 from combinations
-inner join pairs using (pair_id)
+inner join cases using (case_id)
 inner join judgments using (judgment_id)
-inner join selection_accuracy using (pair_id, combination_id)
-inner join arguments using (pair_id, combination_id)
-inner join sequences using (pair_id, combination_id)
-inner join efficiency using (pair_id, combination_id)
-inner join recall using (pair_id, combination_id)
+inner join selection_accuracy using (case_id, combination_id)
+inner join arguments using (case_id, combination_id)
+inner join sequences using (case_id, combination_id)
+inner join efficiency using (case_id, combination_id)
+inner join recall using (case_id, combination_id)

@@ -24,5 +24,6 @@ collect_texts as (
 select
     (row_number() over ())::bigint as args_id,                 -- a number for this text, local to the chunk
     args_json::varchar as args_json,                           -- the arguments as canonical JSON
+    json_keys(args_json)::varchar[] as arg_names,              -- the names of its arguments, sorted
     len(json_keys(args_json))::integer as args_count,          -- how many arguments it holds
 from collect_texts

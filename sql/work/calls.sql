@@ -1,4 +1,4 @@
--- The calls of every pair, with arguments by number and the call's place among those of its tool.
+-- The calls of every pair, with arguments by number.
 -- kind: ephemeral
 -- grain: one row per pair and call
 -- null: args_id where arguments were not recorded; is_failed where the outcome was not
@@ -39,19 +39,6 @@ join_pairs as (
         is_failed,
     from pairs
     inner join calls using (run_id)
-),
-
-number_arguments as (
-    select
-        pair_id,
-        call_index,
-        tool,
-        args_id,
-        args_count,
-        args_status,
-        is_failed,
-    from join_pairs
-    left join argument_texts using (args_json)
 )
 
 select
@@ -62,5 +49,5 @@ select
     coalesce(args_count, 0)::integer as args_count,             -- how many arguments it gave
     (args_status in ('ok', 'empty', 'text'))::boolean as is_matchable, -- whether its arguments may match an expectation that checks them
     is_failed::boolean as is_failed,                            -- whether it failed
-    (row_number() over (partition by pair_id, tool order by call_index) - 1)::integer as tool_ordinal, -- how many calls of this tool came before it
-from number_arguments
+from join_pairs
+left join argument_texts using (args_json)

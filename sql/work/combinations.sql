@@ -1,13 +1,13 @@
--- Every combination of alternatives that each pair is scored under.
+-- Every combination of alternatives that each case is scored under.
 -- kind: ephemeral
--- grain: one row per pair and combination
+-- grain: one row per case and combination
 -- null: never
 -- source: contracts v2, expansion of alternative groups
-with pairs as (
+with cases as (
     select
-        pair_id,
+        case_id,
         judgment_id,
-    from work.pairs
+    from work.cases
 ),
 
 combinations as (
@@ -19,8 +19,8 @@ combinations as (
 )
 
 select
-    pair_id::bigint as pair_id,                                 -- the run and the judgment being paired
+    case_id::bigint as case_id,                                 -- the case
     combination_id::integer as combination_id,                  -- the combination of alternatives, from 0 in declared order
     expected_count::integer as expected_count,                  -- how many calls it expects
-from pairs
+from cases
 inner join combinations using (judgment_id)

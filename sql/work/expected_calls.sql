@@ -1,13 +1,13 @@
--- The calls each pair is expected to hold, for every combination of alternatives.
+-- The calls each case is expected to hold, for every combination of alternatives.
 -- kind: ephemeral
--- grain: one row per pair, combination and expected call
+-- grain: one row per case, combination and expected call
 -- null: never
 -- source: contracts v2, required calls
-with pairs as (
+with cases as (
     select
-        pair_id,
+        case_id,
         judgment_id,
-    from work.pairs
+    from work.cases
 ),
 
 expected_calls as (
@@ -29,13 +29,13 @@ patterns as (
 )
 
 select
-    pair_id::bigint as pair_id,                                 -- the run and the judgment being paired
+    case_id::bigint as case_id,                                 -- the case
     combination_id::integer as combination_id,                  -- the combination of alternatives, from 0
     position::integer as position,                              -- place among the expected calls, from 0
     tool::varchar as tool,                                      -- the tool expected
     pattern_id::varchar as pattern_id,                          -- the tool and arguments expected, as declared
     is_checked::boolean as is_checked,                          -- whether the arguments are checked
     args_count::integer as args_count,                          -- how many arguments are expected
-from pairs
+from cases
 inner join expected_calls using (judgment_id)
 inner join patterns using (pattern_id)

@@ -1,20 +1,14 @@
 -- The calls that match an optional entry of their judgment, tool and arguments.
 -- kind: ephemeral
--- grain: one row per pair and call that matches at least one optional entry
+-- grain: one row per case and call that matches at least one optional entry
 -- null: never
 -- source: contracts v2, optional calls
-with pairs as (
+with cases as (
     select
-        pair_id,
-        judgment_id,
-    from work.pairs
-),
-
-judgments as (
-    select
+        case_id,
         judgment_id,
         is_strict,
-    from judgment.judgments
+    from work.cases
 ),
 
 optional_calls as (
@@ -33,14 +27,14 @@ patterns as (
     from judgment.patterns
 ),
 
-calls as (
+case_calls as (
     select
-        pair_id,
+        case_id,
         call_index,
         tool,
         args_id,
         is_matchable,
-    from work.calls
+    from work.case_calls
 ),
 
 argument_matches as (
@@ -54,13 +48,12 @@ argument_matches as (
 
 meet_entries as (
     select
-        pair_id,
+        case_id,
         call_index,
-    from pairs
-    inner join judgments using (judgment_id)
+    from cases
     inner join optional_calls using (judgment_id)
     inner join patterns using (pattern_id)
-    inner join calls using (pair_id, tool)
+    inner join case_calls using (case_id, tool)
     left join argument_matches using (pattern_id, args_id, is_strict)
     where
         not is_checked
@@ -68,6 +61,6 @@ meet_entries as (
 )
 
 select distinct
-    pair_id::bigint as pair_id,                                 -- the run and the judgment being paired
+    case_id::bigint as case_id,                                 -- the case
     call_index::integer as call_index,                          -- the call, by its place in the run
 from meet_entries

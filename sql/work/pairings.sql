@@ -1,11 +1,11 @@
 -- Which actual call stands for which expected call, so that pairs, then met arguments, are most.
 -- kind: ephemeral
--- grain: one row per pair, combination and expected call that found a call of its tool
+-- grain: one row per case, combination and expected call that found a call of its tool
 -- null: never
 -- source: Toolscore, argument metrics; one to one within each tool, always optimal
 with expected_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         tool,
@@ -17,7 +17,7 @@ with expected_calls as (
 
 scored_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         call_index,
         tool,
@@ -28,7 +28,7 @@ scored_calls as (
 
 tool_counts as (
     select
-        pair_id,
+        case_id,
         combination_id,
         tool,
         expected_count,
@@ -37,12 +37,11 @@ tool_counts as (
     where expected_count > 0 and called_count > 0
 ),
 
-pairs as (
+cases as (
     select
-        pair_id,
+        case_id,
         is_strict,
-    from work.pairs
-    inner join judgment.judgments using (judgment_id)
+    from work.cases
 ),
 
 argument_matches as (
@@ -56,7 +55,7 @@ argument_matches as (
 
 weigh_couples as (
     select
-        pair_id,
+        case_id,
         combination_id,
         tool,
         position,
@@ -65,16 +64,16 @@ weigh_couples as (
         called_count,
         if(is_checked and is_matchable, coalesce(met_count, 0), 0) as met_count,
     from tool_counts
-    inner join expected_calls using (pair_id, combination_id, tool)
-    inner join scored_calls using (pair_id, combination_id, tool)
-    inner join pairs using (pair_id)
+    inner join expected_calls using (case_id, combination_id, tool)
+    inner join scored_calls using (case_id, combination_id, tool)
+    inner join cases using (case_id)
     left join argument_matches using (pattern_id, args_id, is_strict)
 ),
 
 -- One expected call takes the best actual one, the first of equals.
 take_best_actual as (
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         arg_max(call_index, met_count::bigint * 4294967296 - call_index) as call_index,
@@ -86,7 +85,7 @@ take_best_actual as (
 -- One actual call goes to the best expected one, the last of equals.
 take_best_expected as (
     select
-        pair_id,
+        case_id,
         combination_id,
         arg_max(position, met_count::bigint * 4294967296 + position) as position,
         call_index,
@@ -98,7 +97,7 @@ take_best_expected as (
 -- All else is an assignment problem; equal problems are solved once.
 list_problems as (
     select
-        pair_id,
+        case_id,
         combination_id,
         tool,
         called_count,
@@ -127,7 +126,7 @@ solve_problems as (
 
 unfold_solutions as (
     select
-        pair_id,
+        case_id,
         combination_id,
         unnest(positions) as position,
         unnest(list_transform(columns, lambda column_index: call_indexes[column_index + 1])) as call_index,
@@ -137,21 +136,21 @@ unfold_solutions as (
 
 collect_pairings as (
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         call_index,
     from take_best_actual
     union all
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         call_index,
     from take_best_expected
     union all
     select
-        pair_id,
+        case_id,
         combination_id,
         position,
         call_index,
@@ -160,7 +159,7 @@ collect_pairings as (
 )
 
 select
-    pair_id::bigint as pair_id,                                 -- the run and the judgment being paired
+    case_id::bigint as case_id,                                 -- the case
     combination_id::integer as combination_id,                  -- the combination of alternatives, from 0
     position::integer as position,                              -- the expected call, by its place
     call_index::integer as call_index,                          -- the actual call that stands for it, by its place in the run

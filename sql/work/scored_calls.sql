@@ -1,18 +1,18 @@
 -- The calls that the score looks at: all but the optional ones no required call needs.
 -- kind: ephemeral
--- grain: one row per pair, combination and call
+-- grain: one row per case, combination and call
 -- null: args_id where arguments were not recorded; is_failed where the outcome was not
 -- source: contracts v2, optional calls are taken in order and fill required calls first
 with combinations as (
     select
-        pair_id,
+        case_id,
         combination_id,
     from work.combinations
 ),
 
-calls as (
+case_calls as (
     select
-        pair_id,
+        case_id,
         call_index,
         tool,
         args_id,
@@ -20,12 +20,12 @@ calls as (
         is_matchable,
         is_failed,
         tool_ordinal,
-    from work.calls
+    from work.case_calls
 ),
 
 optional_calls as (
     select
-        pair_id,
+        case_id,
         call_index,
         true as is_optional,
     from work.optional_calls
@@ -33,7 +33,7 @@ optional_calls as (
 
 expected_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         tool,
     from work.expected_calls
@@ -41,18 +41,18 @@ expected_calls as (
 
 count_required as (
     select
-        pair_id,
+        case_id,
         combination_id,
         tool,
         count(*) as required_count,
     from expected_calls
-    semi join optional_calls using (pair_id)
+    semi join optional_calls using (case_id)
     group by all
 ),
 
 mark_optional as (
     select
-        pair_id,
+        case_id,
         call_index,
         tool,
         args_id,
@@ -61,13 +61,13 @@ mark_optional as (
         is_failed,
         tool_ordinal,
         coalesce(is_optional, false) as is_optional,
-    from calls
-    left join optional_calls using (pair_id, call_index)
+    from case_calls
+    left join optional_calls using (case_id, call_index)
 ),
 
 keep_needed as (
     select
-        pair_id,
+        case_id,
         combination_id,
         call_index,
         tool,
@@ -76,16 +76,16 @@ keep_needed as (
         is_matchable,
         is_failed,
     from combinations
-    inner join mark_optional using (pair_id)
-    left join count_required using (pair_id, combination_id, tool)
+    inner join mark_optional using (case_id)
+    left join count_required using (case_id, combination_id, tool)
     where not is_optional or tool_ordinal < coalesce(required_count, 0)
 )
 
 select
-    pair_id::bigint as pair_id,                                 -- the run and the judgment being paired
+    case_id::bigint as case_id,                                 -- the case
     combination_id::integer as combination_id,                  -- the combination of alternatives, from 0
     call_index::integer as call_index,                          -- place of the call in its run, from 0
-    (row_number() over (partition by pair_id, combination_id order by call_index) - 1)::integer as position, -- place among the scored calls, from 0
+    (row_number() over (partition by case_id, combination_id order by call_index) - 1)::integer as position, -- place among the scored calls, from 0
     tool::varchar as tool,                                      -- the tool called
     args_id::bigint as args_id,                                 -- its arguments, by number
     args_count::integer as args_count,                          -- how many arguments it gave

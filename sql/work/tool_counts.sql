@@ -1,11 +1,11 @@
 -- How often each tool was expected and called.
 -- kind: ephemeral
--- grain: one row per pair, combination and tool that is expected or called
+-- grain: one row per case, combination and tool that is expected or called
 -- null: never
 -- source: the multisets of tool names that most metrics compare
 with expected_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         tool,
     from work.expected_calls
@@ -13,7 +13,7 @@ with expected_calls as (
 
 scored_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         tool,
         is_failed,
@@ -22,7 +22,7 @@ scored_calls as (
 
 stack_calls as (
     select
-        pair_id,
+        case_id,
         combination_id,
         tool,
         1 as expected,
@@ -32,7 +32,7 @@ stack_calls as (
     from expected_calls
     union all
     select
-        pair_id,
+        case_id,
         combination_id,
         tool,
         0 as expected,
@@ -43,7 +43,7 @@ stack_calls as (
 )
 
 select
-    pair_id::bigint as pair_id,                                 -- the run and the judgment being paired
+    case_id::bigint as case_id,                                 -- the case
     combination_id::integer as combination_id,                  -- the combination of alternatives, from 0
     tool::varchar as tool,                                      -- the tool
     sum(expected)::integer as expected_count,                   -- calls of it expected
