@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from toolscore_pipeline.api import evaluate_trace
 from toolscore_pipeline.contract import (
     CONTRACT_SCHEMA_PATH,
     DEFAULT_WEIGHTS,
@@ -30,8 +32,9 @@ from toolscore_pipeline.contract import (
     rules_from_json,
     split_optional,
 )
+from toolscore_pipeline.documents import parse_document
 from toolscore_pipeline.errors import ContractError, InputError, SettingsError
-from toolscore_pipeline.matchers import ANY, Contains, Regex
+from toolscore_pipeline.matchers import ANY, OPERATORS, Contains, Regex, matcher_from_json
 
 SCHEMA = json.loads(CONTRACT_SCHEMA_PATH.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -337,6 +340,39 @@ def test_a_rule_matches_a_call_with_further_arguments() -> None:
     assert call_matches({"tool": "sh"}, {"tool": "sh"}) is True
     runaway = {"tool": "sh", "args": {"cmd": {"$regex": "^(a+)+$"}}}
     assert call_matches(runaway, {"tool": "sh", "args": {"cmd": "a" * 5000 + "b"}}) is None
+
+
+# --- the example and the pages about it ---
+
+
+def test_the_flight_example_scores_what_its_page_says(root: Path) -> None:
+    folder = root / "examples" / "contracts"
+    gold = evaluate_trace(folder / "gold.json", folder / "trace.json")
+    contract = evaluate_trace(folder / "contract.json", folder / "trace.json")
+    assert (round(gold.score, 3), gold.grade) == (0.383, "F")
+    assert (round(contract.score, 3), contract.grade) == (0.957, "A")
+    combinations = contract.metrics["contract_metrics"]["alternatives"]["combinations"]
+    assert [round(row["score"], 3) for row in combinations] == [0.59, 0.957]
+    evidence = contract.to_dict()["evidence"]["counts"]
+    assert evidence == {"pass": 7, "fail": 0, "unknown": 0}
+
+
+def test_the_contract_on_the_page_is_the_one_of_the_example(root: Path) -> None:
+    page = (root / "docs" / "contracts.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    shown = contract_from_mapping(parse_document(blocks[0], kind="yaml").value)
+    example = load_contract(root / "examples" / "contracts" / "contract.json")
+    example.description = ""
+    assert shown == example
+    assert len(rules_from_json(parse_document(blocks[1], kind="yaml").value)) == 3
+
+
+def test_the_page_on_matchers_lists_all_of_them(root: Path) -> None:
+    page = (root / "docs" / "matchers.md").read_text(encoding="utf-8")
+    for operator in OPERATORS:
+        assert f'{{"{operator}"' in page
+    for form in re.findall(r'^\| `(\{"\$.*?\})` \|', page, re.MULTILINE):
+        matcher_from_json(json.loads(form))
 
 
 # --- the schema and the code accept the same documents ---

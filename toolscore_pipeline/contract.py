@@ -28,8 +28,8 @@ from toolscore_pipeline.matchers import (
 )
 
 if TYPE_CHECKING:
-    from toolscore_pipeline.api import EvaluationResult
     from toolscore_pipeline.honesty import HonestyConfig
+    from toolscore_pipeline.result import EvaluationResult
 
 __all__ = [
     "CONTRACT_SCHEMA_PATH",
