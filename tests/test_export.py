@@ -780,3 +780,25 @@ def test_inputs_and_warehouse_options_do_not_mix(tmp_path: Path) -> None:
         run_job(Job("aef", tmp_path / "o.jsonl", inputs=[str(source)], query="select 1"))
     report = run_job(Job("aef", tmp_path / "o.jsonl", inputs=[str(source)], outcomes=["fail"]))
     assert report["count"] == 2
+
+
+# --- every trace format --------------------------------------------------------------------------
+
+TRACES = Path(__file__).parents[1] / "examples" / "traces"
+# Merged from the pieces of a stream: no one place in the file holds the whole call.
+MERGED = {"langchain_chunks.json"}
+
+
+@pytest.mark.parametrize("path", sorted(TRACES.glob("*")), ids=lambda path: path.name)
+def test_records_of_every_format_conform_and_their_locators_open(
+    path: Path, tmp_path: Path
+) -> None:
+    made = export_records([path])
+    _, beside = write_export(tmp_path / "r.jsonl", made, [path], bundle=Bundle(tmp_path))
+    evidence = Evidence(tmp_path, load(beside))
+    for item in made:
+        assert validate_record(item) == []
+        for name in ("requested_calls", "completed_calls"):
+            for call in item[name]:
+                if call["source"] is not None and path.name not in MERGED:
+                    assert evidence.open(call["source"]["artifact"], call["source"]["locator"])

@@ -12,7 +12,8 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from toolscore_pipeline.hashing import canonical_json, file_sha256
 
 FOLDER = "artifacts"
 _SUFFIXES = re.compile(r"(\.[A-Za-z0-9]{1,10}){1,2}$")
-_PLACE = re.compile(r"(?:(?P<unit>line|row) (?P<number>\d+))? ?(?P<path>\$.*)?", re.DOTALL)
+_PLACE = re.compile(
+    r"(?:(?P<unit>line|row) (?P<number>\d+)|(?P<member>[^$].*\.json))? ?(?P<path>\$.*)?", re.DOTALL
+)
 _STEP = re.compile(r'\.([A-Za-z_$][\w$-]*)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]')
 
 
@@ -161,6 +164,8 @@ class Evidence:
             raise InputError(f"the locator {locator!r} cannot be followed", path=entry["file"])
         if place["unit"] == "row":
             value = self._parquet_row(entry, int(place["number"]))
+        elif place["member"]:
+            value = self._archived(entry, place["member"])
         elif place["unit"] == "line":
             value = self._line(entry, int(place["number"]))
         else:
@@ -212,6 +217,14 @@ class Evidence:
         except ValueError as error:
             raise InputError(f"line {number} is no JSON: {error}", path=name) from None
 
+    def _archived(self, entry: Mapping[str, Any], member: str) -> Any:
+        name = entry["file"]
+        try:
+            with zipfile.ZipFile(self.folder / name) as archive:
+                return json.loads(archive.read(member))
+        except (KeyError, zipfile.BadZipFile, ValueError):
+            raise InputError(f"the archive has no readable {member}", path=name) from None
+
     def _parquet_row(self, entry: Mapping[str, Any], number: int) -> Any:
         import pyarrow.parquet as parquet
 
@@ -221,26 +234,74 @@ class Evidence:
         rows = self._values[name].slice(number - 1, 1).to_pylist()
         if not rows:
             raise InputError(f"has no row {number}", path=name)
-        row = rows[0]
-        for key in ("calls", "messages"):
-            if isinstance(row.get(key), str):
-                row[key] = json.loads(row[key])
-        return row
+        return rows[0]
 
 
 def _follow(value: Any, path: str, name: str) -> Any:
-    """The value at a JSON path."""
+    """The value at a JSON path, which names things as the readers of trace formats see them."""
     position = 1
+    value = _opened(value)
     while position < len(path):
-        step = _STEP.match(path, position)
-        if step is None:
-            raise InputError(f"the locator {path!r} cannot be followed", path=name)
-        key: Any = step[1] or (int(step[2]) if step[2] else json.loads(step[3]))
-        if isinstance(value, str) and key in ("calls", "messages"):
-            value = json.loads(value)
+        for end in _step_ends(path, position):
+            found = _member(value, path[position:end])
+            if found is not _NOTHING:
+                value, position = _opened(found), end
+                break
+        else:
+            raise InputError(f"nothing stands at {path!r}", path=name)
+    return value
+
+
+_NOTHING = object()
+# Containers that a format puts around what the readers see.
+_WRAPPERS = ("data", "kwargs", "body", "message", "attributes")
+
+
+def _step_ends(path: str, start: int) -> Iterator[int]:
+    """Where the next step of a path may end: keys may hold dots, so the longest comes last."""
+    step = _STEP.match(path, start)
+    while step is not None:
+        yield step.end()
+        if path[start] != "." or path[step.end() : step.end() + 1] != ".":
+            return
+        step = _STEP.match(path, step.end())
+
+
+def _member(value: Any, step: str) -> Any:
+    """What one step leads to; ``_NOTHING`` when it leads nowhere."""
+    key: Any = step[1:]
+    if step[0] == "[":
+        key = json.loads(step[1:-1])
+    if isinstance(key, int):
+        return value[key] if isinstance(value, list) and key < len(value) else _NOTHING
+    if isinstance(value, list):  # attributes of OpenTelemetry: a list of keys and values
+        pairs = {item.get("key"): item.get("value") for item in value if isinstance(item, dict)}
+        return _member(pairs, step) if pairs.keys() - {None} else _NOTHING
+    if not isinstance(value, dict):
+        return _NOTHING
+    if key in value:
+        return value[key]
+    for wrapper in _WRAPPERS:
+        if wrapper in value:
+            found = _member(_opened(value[wrapper]), step)
+            if found is not _NOTHING:
+                return found
+    return _NOTHING
+
+
+def _opened(value: Any) -> Any:
+    """A value without the AnyValue of OpenTelemetry around it, and JSON text as what it says."""
+    while isinstance(value, dict) and len(value) == 1:
+        (kind,) = value
+        if kind in ("kvlistValue", "arrayValue"):
+            value = value[kind].get("values", [])
+        elif kind == "stringValue":
+            value = value[kind]
+        else:
+            break
+    if isinstance(value, str) and value[:1] in ("{", "["):
         try:
-            value = value[key]
-        except (KeyError, IndexError, TypeError):
-            raise InputError(f"nothing stands at {path!r}", path=name) from None
-        position = step.end()
+            return json.loads(value)
+        except ValueError:
+            return value
     return value

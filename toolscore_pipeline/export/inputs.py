@@ -244,12 +244,14 @@ def _of_receipt(path: Path, receipt: Mapping[str, Any], variant: str) -> list[di
     settings = receipt.get("settings")
     if not isinstance(inputs, dict) or not isinstance(settings, dict):
         raise InputError("a receipt needs inputs and settings", path=path)
-    files = {role: _checked(path, role, entry) for role, entry in inputs.items()}
-    for role in ("trace", "gold"):
-        if role not in files:
-            raise InputError(
-                f"the receipt names no {role} file, so its run cannot be read", path=path
-            )
+    files = {
+        role: _checked(path, role, entry) for role, entry in inputs.items() if entry is not None
+    }
+    if "trace" not in files:
+        raise InputError("the receipt names no trace file, so its run cannot be read", path=path)
+    format = settings.get("format") or "auto"
+    if "gold" not in files:
+        return _of_documents(str(files["trace"]), format, None, None, variant, kind="receipt")
     honesty = None
     if "honesty_config" in files:
         from toolscore_pipeline.honesty import load_honesty_config
@@ -266,7 +268,6 @@ def _of_receipt(path: Path, receipt: Mapping[str, Any], variant: str) -> list[di
         honesty=honesty,
     )
     name = files["gold"].name.split(".")[0]
-    format = settings.get("format") or "auto"
     return _of_documents(str(files["trace"]), format, judgment, name, variant, kind="receipt")
 
 

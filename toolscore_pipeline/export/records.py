@@ -279,15 +279,19 @@ def run_status(run: Row) -> tuple[str, str]:
 
 
 def full_locator(run_locator: str | None, locator: str | None) -> str | None:
-    """Where in its document a call stands: ``line 7 $.calls[1]``, ``$.runs[3].calls[1]``."""
+    """Where in its document a call stands.
+
+    ``line 7 $.calls[1]``, ``row 7 $.calls[1]``, ``$.runs[3].calls[1]``, or a member of an archive,
+    ``samples/one.json $.messages[2]``.
+    """
     if locator is None:
         return run_locator
     if run_locator is None or run_locator[0] == "$" or locator[:1] != "$":
         return locator
     unit, _, rest = run_locator.partition(" ")
-    if unit not in ("line", "row"):
-        return locator
-    return f"{unit} {rest.partition(' ')[0]} {locator}"
+    if unit in ("line", "row"):
+        return f"{unit} {rest.partition(' ')[0]} {locator}"
+    return f"{run_locator} {locator}" if run_locator.endswith(".json") else locator
 
 
 def recorded_evaluation(found: Any) -> dict[str, Any] | None:
