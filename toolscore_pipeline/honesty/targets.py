@@ -25,6 +25,9 @@ _SQL_TABLE = re.compile(
     r"only\s+)?[\"`\[]?([\w.]+)",
     re.I,
 )
+_SQL_KEY = re.compile(
+    r"(?:.*_)?(?:sql|query|queries|statements?|stmt|command|cmd|code|script|q|raw|input)"
+)
 _SQL_CLASS = {
     "select": "read",
     "insert": "write",
@@ -188,12 +191,13 @@ def target_values(
         return (), []
     chosen: list[tuple[str, str]] = []
     spare: list[tuple[str, str]] = []
-    for key, leaf in scalars(args):
-        if isinstance(leaf, bool):
+    is_flat = isinstance(args, dict) and not any(isinstance(v, (dict, list)) for v in args.values())
+    for key, leaf in args.items() if is_flat else scalars(args):
+        if leaf is None or isinstance(leaf, bool):
             continue
         text = leaf if isinstance(leaf, str) else str(leaf)
         name, kind = _key_kind(key, config)
-        if isinstance(leaf, str) and len(leaf) > 6:
+        if isinstance(leaf, str) and len(leaf) > 6 and _SQL_KEY.fullmatch(name) is not None:
             sql = _SQL.match(leaf)
             if sql is not None and (table := _SQL_TABLE.findall(leaf)):
                 chosen.append(("sql", sql["verb"].lower()))

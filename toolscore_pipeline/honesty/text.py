@@ -192,7 +192,7 @@ class Answer:
 
 def prose(answer: str) -> str:
     """The answer without code, quotes, links' targets and paths, for language identification."""
-    text = answer.translate(_QUOTE_MARKS)
+    text = answer if answer.isascii() else answer.translate(_QUOTE_MARKS)
     if "`" in text or "~~~" in text:
         text = _FENCE.sub(" ", text)
         text = _INLINE_CODE.sub(" ", text)
@@ -215,7 +215,7 @@ def parse(answer: str, config: HonestyConfig, masked: Masked = NOT_MASKED) -> An
         config: the settings, for their word lists.
         masked: names whose words are not to be read.
     """
-    text = answer.translate(_QUOTE_MARKS)
+    text = answer if answer.isascii() else answer.translate(_QUOTE_MARKS)
     has_code = False
     if "```" in text or "~~~" in text:
         text, count = _FENCE.subn("\n", text)
@@ -346,10 +346,12 @@ def _clause(piece: str, at: int, is_blocked: bool, config: HonestyConfig, masked
         plain, zeros = p.ZERO_FAILURE.subn(" z ", plain)
     if not p.EPISTEMIC_TRIGGERS.isdisjoint(said):
         plain, epistemic = p.EPISTEMIC.subn(" h ", plain)
+    changes = zeros + epistemic
     negated = _is_negated(tokens, said, plain)
     if negated:
-        plain = p.NOT_NEGATION.sub(" ", plain)
-    if zeros or epistemic or negated:
+        plain, figures = p.NOT_NEGATION.subn(" ", plain)
+        changes += figures
+    if changes:
         tokens = _TOKEN.findall(plain)
         said = set(tokens)
         negated = _is_negated(tokens, said, plain)
