@@ -11,11 +11,14 @@ import base64
 import binascii
 import json
 import re
+import threading
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
+_warnings_lock = threading.Lock()  # the filters of warnings are shared by all threads
 _MAX_DEPTH = 4
 _MAX_CODE = 50_000
 
@@ -687,7 +690,9 @@ def _heredoc(text: str, at: int, command: _Command, mark: str) -> int:
 def _python_tree(text: str, is_sure: bool) -> ast.Module | None:
     code = re.sub(r"^\s*[!%].*$", "", text, flags=re.M) if is_sure else text
     try:
-        tree = ast.parse(code)
+        with _warnings_lock, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd escapes in an agent's code are no news to anyone
+            tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if is_sure:
