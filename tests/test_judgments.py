@@ -19,7 +19,7 @@ from toolscore_pipeline.judgments import (
     judgment_from_json,
     judgment_tables,
 )
-from toolscore_pipeline.matchers import ANY, Contains, Matcher, Regex
+from toolscore_pipeline.matchers import ANY, Contains, IsType, Matcher, Regex
 
 CONTRACT: dict[str, Any] = {
     "contract_version": 2,
@@ -203,6 +203,31 @@ def test_python_matchers_make_the_same_judgment_each_time() -> None:
         same.judgment_id
         == compile_judgment([{"tool": "a", "args": {"x": {"$contains": "b"}}}]).judgment_id
     )
+
+
+def test_a_stored_judgment_compiles_to_itself_again() -> None:
+    args = {
+        "x": {"$one_of": [Regex("a", 2), IsType(float)]},
+        "y": [{"k": {"$contains": {"$regex": "b"}}}],
+        "z": {"$literal": {"$regex": "("}},
+    }
+    judgment = compile_judgment({"required": [{"tool": "a", "args": args}], "weights": {}})
+    stored = judgment_from_json(judgment.judgment_json)
+    assert compile_judgment(stored.contract, weights={}).judgment_id == judgment.judgment_id
+    (call,) = stored.required
+    assert isinstance(call, dict)
+    assert call["args"]["x"].matches("A")
+    assert not call["args"]["x"].matches(1)
+
+
+def test_a_stored_matcher_of_another_process_keeps_its_name() -> None:
+    text = compile_judgment([{"tool": "a", "args": {"x": ANY}}]).judgment_json.replace(
+        '{"$any":true}', '{"$python":{"key":"Gone()","repr":"Gone()"}}'
+    )
+    stored = judgment_from_json(text)
+    again = compile_judgment([call for call in stored.required if isinstance(call, dict)])
+    assert again.judgment_id == stored.judgment_id
+    assert repr(stored.required) == "[{'args': {'x': Gone()}, 'tool': 'a'}]"
 
 
 def test_two_matchers_of_ones_own_make_two_patterns() -> None:

@@ -27,7 +27,7 @@ from toolscore_pipeline.contract import (
 )
 from toolscore_pipeline.errors import SettingsError
 from toolscore_pipeline.hashing import canonical_json, json_sha256
-from toolscore_pipeline.matchers import declare, has_matcher, value_keys
+from toolscore_pipeline.matchers import declare, from_stored, has_matcher, value_keys
 
 SCHEMAS: dict[str, pa.Schema] = {
     "judgments": pa.schema(
@@ -246,7 +246,11 @@ def judgment_from_json(text: str) -> Judgment:
     """
     declared = json.loads(text)
     required: list[Call | AlternativeGroup] = [
-        AlternativeGroup(entry["id"], entry["alternatives"]) if "alternatives" in entry else entry
+        AlternativeGroup(
+            entry["id"], [list(map(_stored_call, option)) for option in entry["alternatives"]]
+        )
+        if "alternatives" in entry
+        else _stored_call(entry)
         for entry in declared["required"]
     ]
     return Judgment(
@@ -254,8 +258,8 @@ def judgment_from_json(text: str) -> Judgment:
         judgment_json=text,
         is_contract=declared["kind"] == "contract",
         required=required,
-        optional=declared["optional"],
-        forbidden=declared["forbidden"],
+        optional=list(map(_stored_call, declared["optional"])),
+        forbidden=list(map(_stored_call, declared["forbidden"])),
         weights=declared["weights"],
         is_strict=declared["strict"],
         min_score=declared["min_score"],
@@ -263,6 +267,12 @@ def judgment_from_json(text: str) -> Judgment:
         honesty=declared["honesty"],
         _declared=declared,
     )
+
+
+def _stored_call(call: dict[str, Any]) -> Call:
+    if "args" not in call:
+        return dict(call)
+    return {**call, "args": {name: from_stored(value) for name, value in call["args"].items()}}
 
 
 def _declared_entry(entry: Call | AlternativeGroup) -> dict[str, Any]:

@@ -319,11 +319,47 @@ def from_declared(declared: Any, value: Any) -> Any:
         return value
     if isinstance(declared, dict):
         if _operator(declared) is not None:
-            return JsonMatcher(declared)
-        return {key: from_declared(declared[str(key)], item) for key, item in value.items()}
+            return JsonMatcher(value)
+        return {str(key): from_declared(declared[str(key)], item) for key, item in value.items()}
     if isinstance(declared, list):
         return [from_declared(one, item) for one, item in zip(declared, value, strict=True)]
     return declared
+
+
+def from_stored(declared: Any) -> Any:
+    """A declared value, as it was stored, with matcher objects in it.
+
+    A matcher of someone's own that is not of this process meets nothing certain: it is unknown.
+    """
+    if isinstance(declared, dict):
+        operator = _operator(declared)
+        if operator == _PYTHON:
+            return _restored(declared[_PYTHON])
+        if operator == "$literal":
+            return JsonMatcher(declared)
+        stored = {key: from_stored(item) for key, item in declared.items()}
+        return stored if operator is None else JsonMatcher(stored)
+    if isinstance(declared, list):
+        return [from_stored(item) for item in declared]
+    return declared
+
+
+def _restored(body: dict[str, Any]) -> Matcher:
+    if "fullmatch" in body:
+        return Regex(body["fullmatch"], body["flags"])
+    if "types" in body:
+        return IsType(*(_PYTHON_TYPES[name] for name in body["types"]))
+    return _registry.get(body["key"]) or _Unresolved(body)
+
+
+class _Unresolved(_JsonMatcher):
+    """A matcher of another process, of which only the name is known."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.body = body
+
+    def __repr__(self) -> str:
+        return str(self.body["repr"])
 
 
 def record_value(value: Any) -> Any:
@@ -539,7 +575,9 @@ def _declare_python(matcher: Matcher, problems: list[Problem], path: str) -> Any
     if form is not None:
         return _declare(form, problems, path)
     body: dict[str, Any] = {"repr": repr(matcher)}
-    if type(matcher) is Regex:
+    if isinstance(matcher, _Unresolved):
+        body = matcher.body
+    elif type(matcher) is Regex:
         body |= {"fullmatch": matcher.pattern, "flags": matcher.flags}
     elif type(matcher) is IsType and all(kind in _PYTHON_TYPES.values() for kind in matcher.types):
         body["types"] = [kind.__name__ for kind in matcher.types]
