@@ -47,8 +47,8 @@ find_trouble as (
         run_id,
         bool_or(
             is_failed is not false
-            or is_denied
-            or not has_result
+            or is_denied is not false
+            or has_result is not true
             or error_json is not null
             or may_need_disclosure(result_json)
         ) as is_troubled,
