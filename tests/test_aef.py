@@ -312,6 +312,15 @@ def no_json(path: Path) -> None:
     resign(path)
 
 
+def spoil_manifest(key: str, value: Any) -> Callable[[Path], None]:
+    def apply(path: Path) -> None:
+        beside = path.with_name(f"{path.name}.manifest.json")
+        manifest = json.loads(beside.read_text("utf-8")) | {key: value}
+        beside.write_text(json.dumps(manifest), "utf-8")
+
+    return apply
+
+
 def orphan(record: dict[str, Any]) -> None:
     record["completed_calls"][0]["call_id"] = "nobody"
 
@@ -336,6 +345,8 @@ REFUSED = [
     ("duplicate record", duplicate_record, "stands in line 1 already"),
     ("same run twice", same_cell_twice, "stands in line 1 already"),
     ("other schema", other_schema, "expected records of toolscore.run-record '1'"),
+    ("other manifest", spoil_manifest("schema_version", "2"), "expected schema"),
+    ("manifest without study", spoil_manifest("study", None), "$.study"),
     ("no JSON", no_json, "line 1"),
     ("orphan result", change_record(orphan), "nothing requested the call 'nobody'"),
     ("duplicate call id", change_record(twice), "stands there twice"),

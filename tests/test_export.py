@@ -26,6 +26,7 @@ from toolscore_pipeline.export import (
     manifest_path,
     record_from_run,
     record_sha256,
+    validate_manifest,
     validate_record,
     write_export,
 )
@@ -429,6 +430,8 @@ def test_the_manifest_describes_the_study(tmp_path: Path) -> None:
         tmp_path / "out" / "records.jsonl", export_records([source]), [source], baseline="careful"
     )
     manifest = load(beside)
+    assert validate_manifest(manifest) == []
+    assert validate_manifest({**manifest, "study": None})
     assert beside == manifest_path(path)
     assert manifest["records"] == {
         "file": "records.jsonl",
@@ -628,6 +631,7 @@ def test_a_warehouse_and_its_file_give_the_same_evidence(project: Path) -> None:
 
 def test_the_manifest_of_a_project_names_its_comparison_and_expected_calls(project: Path) -> None:
     manifest = load(project / "out/records.jsonl.manifest.json")
+    assert validate_manifest(manifest) == []
     assert manifest["comparison"] == {"baseline": "careful", "candidate": "sloppy"}
     save = manifest["tasks"][1]
     assert save["expectations"]["contract"] == "save"
@@ -688,6 +692,24 @@ def test_a_batch_boundary_changes_nothing(
     monkeypatch.setattr("toolscore_pipeline.export.warehouse.BATCH_CALLS", 1)
     assert run(project, tmp_path / "r.jsonl") == 0
     assert (tmp_path / "r.jsonl").read_bytes() == (project / "out/records.jsonl").read_bytes()
+
+
+def test_an_export_leaves_the_connection_as_it_was(project: Path, tmp_path: Path) -> None:
+    from toolscore_pipeline.export.warehouse import export_store, open_published
+
+    def state(store: Any) -> Any:
+        return (
+            store.execute("select current_setting('memory_limit')").fetchall(),
+            store.execute(
+                "select database_name, table_name from duckdb_tables() where not internal order by all"
+            ).fetchall(),
+        )
+
+    with open_published(project / "warehouse.published.duckdb") as store:
+        before = state(store)
+        manifest = export_store(store, tmp_path / "r.jsonl", wall_time_seconds=9.5)
+        assert state(store) == before
+    assert manifest["study"]["limit"] == {"wall_time_seconds": 9.5, "basis": "declared"}
 
 
 def test_a_query_source_is_kept_as_what_it_yielded(tmp_path: Path) -> None:

@@ -25,12 +25,18 @@ from toolscore_pipeline.export.records import (
     encode_record,
     record_sha256,
 )
-from toolscore_pipeline.export.validation import SCHEMA_PATH, validate_record
+from toolscore_pipeline.export.validation import (
+    MANIFEST_SCHEMA_PATH,
+    SCHEMA_PATH,
+    validate_manifest,
+    validate_record,
+)
 from toolscore_pipeline.export.warehouse import Choice, export_warehouse
 from toolscore_pipeline.export.writing import RecordWriter, manifest_path
 from toolscore_pipeline.hashing import file_sha256
 
 __all__ = [
+    "MANIFEST_SCHEMA_PATH",
     "SCHEMA_NAME",
     "SCHEMA_PATH",
     "SCHEMA_VERSION",
@@ -42,6 +48,7 @@ __all__ = [
     "manifest_path",
     "record_from_run",
     "record_sha256",
+    "validate_manifest",
     "validate_record",
     "write_export",
 ]

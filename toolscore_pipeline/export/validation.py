@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from toolscore_pipeline.export.manifest import MANIFEST_SCHEMA
 from toolscore_pipeline.export.records import SCHEMA_NAME, SCHEMA_VERSION, record_sha256
 from toolscore_pipeline.hashing import canonical_json, json_sha256
 
@@ -15,12 +16,37 @@ SCHEMA_PATH = Path(__file__).parents[1] / "schemas" / "run-record-v1.schema.json
 """The JSON Schema (draft 2020-12) of a run record."""
 
 
+MANIFEST_SCHEMA_PATH = SCHEMA_PATH.with_name("run-record-manifest-v1.schema.json")
+"""The JSON Schema (draft 2020-12) of an export's manifest."""
+
+
 @functools.cache
-def _validator() -> Any:
+def _validator(path: Path) -> Any:
     import jsonschema
 
-    schema = json.loads(SCHEMA_PATH.read_text(encoding="utf-8"))
+    schema = json.loads(path.read_text(encoding="utf-8"))
     return jsonschema.Draft202012Validator(schema)
+
+
+def _schema_problems(path: Path, value: Any) -> list[str]:
+    errors = sorted(
+        _validator(path).iter_errors(value), key=lambda error: list(map(str, error.path))
+    )
+    return [f"at {error.json_path}: {_short(error.message)}" for error in errors]
+
+
+def validate_manifest(manifest: Any) -> list[str]:
+    """Check an export's manifest against its JSON Schema.
+
+    Returns:
+        The problems, one sentence each with its place; empty when it conforms.
+    """
+    if not isinstance(manifest, dict):
+        return [f"a manifest must be an object, got {type(manifest).__name__}"]
+    name, version = manifest.get("schema"), manifest.get("schema_version")
+    if (name, version) != (MANIFEST_SCHEMA, SCHEMA_VERSION):
+        return [f"expected schema {MANIFEST_SCHEMA} {SCHEMA_VERSION!r}, got {name} {version!r}"]
+    return _schema_problems(MANIFEST_SCHEMA_PATH, manifest)
 
 
 def validate_record(record: Any) -> list[str]:
@@ -34,9 +60,9 @@ def validate_record(record: Any) -> list[str]:
     name, version = record.get("schema"), record.get("schema_version")
     if (name, version) != (SCHEMA_NAME, SCHEMA_VERSION):
         return [f"expected schema {SCHEMA_NAME} {SCHEMA_VERSION!r}, got {name} {version!r}"]
-    errors = sorted(_validator().iter_errors(record), key=lambda error: list(map(str, error.path)))
-    if errors:
-        return [f"at {error.json_path}: {_short(error.message)}" for error in errors]
+    found = _schema_problems(SCHEMA_PATH, record)
+    if found:
+        return found
     problems = _hash_problems(record) + _call_problems(record)
     written = record["hashes"]["record_sha256"]
     computed = record_sha256(record)

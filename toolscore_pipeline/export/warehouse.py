@@ -176,8 +176,7 @@ def _staging(store: duckdb.DuckDBPyConnection) -> Iterator[None]:
     known = {
         name for (name,) in store.execute("select database_name from duckdb_databases()").fetchall()
     }
-    row = store.execute("select current_setting('memory_limit')").fetchone()
-    before = str(row[0]) if row else ""
+    before = _memory_limit(store)
     if "staged" not in known:
         store.execute("attach ':memory:' as staged")
     # What is pinned already may not fit under the bound; then it stays as it was.
@@ -186,12 +185,18 @@ def _staging(store: duckdb.DuckDBPyConnection) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(duckdb.Error):
-            store.execute("select set_config('memory_limit', $1)", [before])
+        store.execute(f"set memory_limit = '{before}'")  # SET takes no parameters
         for name in ("chosen", "numbered_batch", "record_batch"):
             store.execute(f"drop table if exists staged.main.{name}")
         if "staged" not in known:
             store.execute("detach staged")
+
+
+def _memory_limit(store: duckdb.DuckDBPyConnection) -> str:
+    """The limit as DuckDB writes it: a number and a unit."""
+    row = store.execute("select current_setting('memory_limit')").fetchone()
+    limit = str(row[0]) if row else ""
+    return limit if re.fullmatch(r"[\d.]+ ?[A-Za-z]+", limit) else "80%"
 
 
 def _record_batches(
