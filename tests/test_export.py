@@ -701,7 +701,7 @@ def test_an_export_leaves_the_connection_as_it_was(project: Path, tmp_path: Path
         return (
             store.execute("select current_setting('memory_limit')").fetchall(),
             store.execute(
-                "select database_name, table_name from duckdb_tables() where not internal order by all"
+                "select database_name, table_name from duckdb_tables() order by all"
             ).fetchall(),
         )
 

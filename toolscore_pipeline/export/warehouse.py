@@ -181,11 +181,11 @@ def _staging(store: duckdb.DuckDBPyConnection) -> Iterator[None]:
         store.execute("attach ':memory:' as staged")
     # What is pinned already may not fit under the bound; then it stays as it was.
     with suppress(duckdb.Error):
-        store.execute(f"set memory_limit = '{_MEMORY_LIMIT}'")
+        store.execute("set memory_limit = $1", [_MEMORY_LIMIT])
     try:
         yield
     finally:
-        store.execute(f"set memory_limit = '{before}'")  # SET takes no parameters
+        store.execute("set memory_limit = $1", [before])
         for name in ("chosen", "numbered_batch", "record_batch"):
             store.execute(f"drop table if exists staged.main.{name}")
         if "staged" not in known:
@@ -193,10 +193,10 @@ def _staging(store: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def _memory_limit(store: duckdb.DuckDBPyConnection) -> str:
-    """The limit as DuckDB writes it: a number and a unit."""
+    """The limit in a form that sets it again; DuckDB shows it cut off after one decimal."""
     row = store.execute("select current_setting('memory_limit')").fetchone()
-    limit = str(row[0]) if row else ""
-    return limit if re.fullmatch(r"[\d.]+ ?[A-Za-z]+", limit) else "80%"
+    shown = re.fullmatch(r"([\d.]+) ?([A-Za-z]+)", str(row[0]) if row else "")
+    return f"{float(shown[1]) + 0.05} {shown[2]}" if shown is not None else "80%"
 
 
 def _record_batches(
