@@ -185,12 +185,13 @@ def flow_condition() -> dg.AutomationCondition[Any]:
     changed = dg.AutomationCondition.any_deps_match(
         dg.AutomationCondition.data_version_changed() | dg.AutomationCondition.will_be_requested()
     )
+    due: dg.AutomationCondition[Any] = (
+        dg.AutomationCondition.newly_missing()
+        | dg.AutomationCondition.code_version_changed()
+        | changed
+    )
     return (
-        (
-            dg.AutomationCondition.newly_missing()
-            | dg.AutomationCondition.code_version_changed()
-            | changed
-        ).since_last_handled()
+        due.since_last_handled()
         & ~dg.AutomationCondition.any_deps_missing()
         & ~dg.AutomationCondition.any_deps_in_progress()
         & ~dg.AutomationCondition.in_progress()
