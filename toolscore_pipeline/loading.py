@@ -69,7 +69,7 @@ REJECTS_SCHEMA = pa.schema(
 
 _BATCH_RUNS = 50_000
 _BATCH_BYTES = 64 << 20
-_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 18
 _EXCERPT = 120
 _LINE_SUFFIXES = (".jsonl", ".ndjson", ".jsonlines")
 _PACKED_SUFFIXES = (".gz", ".zst", ".zstd")
@@ -593,8 +593,11 @@ class _Loader:
         part_lines: list[int] = []
         first_line = 1
         for chunk in reader.chunks():
+            line_count = chunk.count(b"\n")
+            if len(self._builder) + len(self._rows) + line_count > _BATCH_RUNS:
+                yield from self.flush()
             self._read_chunk(document, chunk, first_line, parts, part_lines)
-            first_line += chunk.count(b"\n")
+            first_line += line_count
             self._bytes_done += len(chunk)
             self._pending_bytes += len(chunk)
             self._report(document.path)
@@ -912,7 +915,7 @@ def _reason(error: BaseException) -> str:
 
 
 class _LineReader:
-    """Whole lines of a stream, in pieces of about a megabyte.
+    """Whole lines of a stream, in pieces of about 256 KB: what the processor's cache holds.
 
     Attributes:
         error: why the stream could not be read to its end; None when it could.

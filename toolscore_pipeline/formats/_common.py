@@ -15,6 +15,18 @@ from toolscore_pipeline.model import MISSING, ArgsStatus, Call, Executor, Run
 NO_CALLS_WARNING = "no tool calls were found"
 
 
+class Names(frozenset[Any]):
+    """A set of names that can be asked about any value: a list or an object is none of them."""
+
+    def __contains__(self, value: object) -> bool:
+        return not isinstance(value, (list, dict)) and super().__contains__(value)
+
+
+def key_of(value: Any) -> Any:
+    """An id in its own type; a list or an object, which can be no id, as its text."""
+    return str(value) if isinstance(value, (list, dict)) else value
+
+
 @dataclass(frozen=True, slots=True)
 class Detection:
     """How sure a format is that a value is its own.
@@ -269,7 +281,7 @@ def one_text(content: Any) -> Any:
     return content
 
 
-_TEXT_TYPES = frozenset({None, "text", "output_text", "input_text"})
+_TEXT_TYPES = Names({None, "text", "output_text", "input_text"})
 
 
 def _block_text(part: Any) -> str | None:
@@ -424,6 +436,7 @@ class Ledger:
 
     def call(self, call: Call, key: Any = None, at: Instant | None = None) -> Call:
         """Record a request; ``key`` is its id in the format's own type, None when it has none."""
+        key = key_of(key)
         if key is not None:
             call.call_id = id_text(key)
             known = self._by_key.get((type(key), key), [])
@@ -458,6 +471,7 @@ class Ledger:
 
     def reply(self, reply: Reply, key: Any = None) -> None:
         """Record a reply; ``key`` is the id it answers, None when it has none."""
+        key = key_of(key)
         if key is None:
             self._nameless.append(reply)
             return
@@ -483,6 +497,7 @@ class Ledger:
 
     def is_answered(self, key: Any) -> bool:
         """Whether the latest call with this id has its answer."""
+        key = key_of(key)
         known = self._by_key.get((type(key), key))
         return known is not None and known[-1].is_answered
 

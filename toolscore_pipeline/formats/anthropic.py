@@ -9,10 +9,12 @@ from toolscore_pipeline.formats._common import (
     Conversation,
     Detection,
     Instant,
+    Names,
     Reply,
     add_usage,
     dicts,
     id_text,
+    key_of,
     new_call,
     one_text,
     read_arguments,
@@ -27,17 +29,18 @@ _REQUESTS: dict[str, Executor] = {
     "server_tool_use": "provider",
     "mcp_tool_use": "mcp",
 }
-_MARKS = frozenset(
+_REQUEST_TYPES = Names(_REQUESTS)
+_MARKS = Names(
     {*_REQUESTS, "tool_result", "mcp_tool_result", "mcp_tool_listing", "thinking",
      "redacted_thinking"}
 )  # fmt: skip
-_EVENTS = frozenset(
+_EVENTS = Names(
     {
         "message_start", "message_delta", "message_stop", "content_block_start",
         "content_block_delta", "content_block_stop",
     }
 )  # fmt: skip
-_ROLES = frozenset({"user", "assistant", "system"})
+_ROLES = Names({"user", "assistant", "system"})
 
 
 def detect(value: Any) -> Detection | None:
@@ -53,7 +56,7 @@ def detect(value: Any) -> Detection | None:
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         if any(item.get("type") in ("message_start", "content_block_start") for item in value):
             return Detection(NAME, 0.95, "a list of streamed message events")
-        if any(item.get("type") in _REQUESTS and "role" not in item for item in value):
+        if any(item.get("type") in _REQUEST_TYPES and "role" not in item for item in value):
             return Detection(NAME, 0.8, "a list of content blocks")
         if all(
             item.get("type") == "message"
@@ -185,7 +188,7 @@ def read_block(
     if kind == "text":
         if role == "assistant":
             talk.text(part.get("text"))
-    elif kind in _REQUESTS:
+    elif isinstance(kind, str) and kind in _REQUESTS:
         call = new_call(part.get("name"), read_arguments(part.get("input")))
         call.request_locator = where
         call.executor = _REQUESTS[kind]
@@ -236,19 +239,21 @@ def _merge_events(events: list[Any], talk: Conversation) -> list[Any]:
         if kind == "message_start" or current is None:
             start = event.get("message")
             current = dict(start) if isinstance(start, dict) else {"role": "assistant"}
-            current["content"] = list(current.get("content") or [])
+            content = current.get("content")
+            current["content"] = list(content) if isinstance(content, list) else []
             blocks = {}
             messages.append(current)
         if kind == "content_block_start":
             block = event.get("content_block")
             block = dict(block) if isinstance(block, dict) else {}
-            blocks[event.get("index")] = block
+            blocks[key_of(event.get("index"))] = block
             current["content"].append(block)
             talk.places[id(block)] = f"$[{number}].content_block"
         elif kind == "content_block_delta":
             delta = event.get("delta")
-            if isinstance(delta, dict) and event.get("index") in blocks:
-                _merge_delta(blocks[event["index"]], delta)
+            begun = blocks.get(key_of(event.get("index")))
+            if isinstance(delta, dict) and begun is not None:
+                _merge_delta(begun, delta)
         elif kind == "message_delta":
             delta = event.get("delta")
             if isinstance(delta, dict):

@@ -10,6 +10,7 @@ from toolscore_pipeline.formats._common import (
     Conversation,
     Detection,
     Instant,
+    Names,
     Reply,
     add_usage,
     dicts,
@@ -28,7 +29,7 @@ _REFUSALS = (
     "The user doesn't want to take this action right now",
     "Permission to use ",
 )
-_NOTES = frozenset(
+_NOTES = Names(
     {
         "summary", "system", "file-history-snapshot", "queue-operation", "progress",
         "permission-mode", "last-prompt", "custom-title", "agent-name", "attachment", "checkpoint",

@@ -9,6 +9,7 @@ from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.formats._common import (
     Conversation,
     Detection,
+    Names,
     Reply,
     add_usage,
     dicts,
@@ -23,14 +24,14 @@ from toolscore_pipeline.model import MISSING, Call, Run
 
 NAME = "gemini"
 
-_PART_KEYS = frozenset(
+_PART_KEYS = Names(
     {
         "functionCall", "function_call", "functionResponse", "function_response",
         "executableCode", "executable_code", "codeExecutionResult", "code_execution_result",
         "toolCall", "tool_call", "toolResponse", "tool_response",
     }
 )  # fmt: skip
-_BAD_FINISHES = frozenset(
+_BAD_FINISHES = Names(
     {
         "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS",
         "MISSING_THOUGHT_SIGNATURE", "MALFORMED_RESPONSE",
@@ -301,7 +302,7 @@ def _put(target: Any, steps: list[str | int], value: Any, *, is_text: bool) -> b
                 target.append(None)
         known = target[step] if isinstance(step, int) else target.get(step)
         if following is None:
-            joined = is_text and isinstance(known, str)
+            joined = is_text and isinstance(known, str) and isinstance(value, str)
             target[step] = known + value if joined else value
             return True
         if known is None:

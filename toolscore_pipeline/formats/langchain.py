@@ -14,6 +14,7 @@ from toolscore_pipeline.formats._common import (
     decode_arguments,
     dicts,
     id_text,
+    key_of,
     new_call,
     one_text,
     read_arguments,
@@ -110,7 +111,7 @@ def _flat(message: Any) -> dict[str, Any] | None:
     if kind == "constructor" and isinstance(message.get("kwargs"), dict):
         names = message.get("id")
         name = names[-1] if isinstance(names, list) and names else None
-        if name not in _TYPES:
+        if not isinstance(name, str) or name not in _TYPES:
             return None
         return {**message["kwargs"], "type": _TYPES[name], "is_chunk": "Chunk" in name}
     if kind not in _TYPES or ("role" in message and kind != "chat"):
@@ -230,15 +231,15 @@ class _Reader:
         extra = message.get("additional_kwargs")
         extra = extra if isinstance(extra, dict) else {}
         raws = {
-            item.get("id"): item["function"].get("arguments")
+            item["id"]: item["function"].get("arguments")
             for _, item in dicts(extra.get("tool_calls"))
-            if isinstance(item.get("function"), dict)
+            if isinstance(item.get("function"), dict) and isinstance(item.get("id"), (str, int))
         }
         listed = {
             item.get("id"): (item, f"{where}.{key}[{index}]", key)
             for key in ("tool_calls", "invalid_tool_calls")
             for index, item in dicts(message.get(key))
-            if item.get("id") is not None
+            if isinstance(item.get("id"), (str, int))
         }
         done: set[Any] = set()
         content = message.get("content")
@@ -250,7 +251,7 @@ class _Reader:
         for key in ("tool_calls", "invalid_tool_calls"):
             for index, item in dicts(message.get(key)):
                 count += 1
-                if item.get("id") is None or item["id"] not in done:
+                if item.get("id") is None or key_of(item["id"]) not in done:
                     self._listed(item, f"{where}.{key}[{index}]", key, raws)
         if not count and not done:
             self._from_extra(extra, where)
@@ -273,8 +274,8 @@ class _Reader:
             self.talk.text(part.get("text"))
         elif kind in ("tool_use", "tool_call", "invalid_tool_call", "function_call"):
             key = part.get("call_id") if kind == "function_call" else part.get("id")
-            if key in listed:
-                item, place, field = listed[key]
+            if key_of(key) in listed:
+                item, place, field = listed[key_of(key)]
                 self._listed(item, place, field, raws)
             else:
                 args = part.get("input", part.get("args", part.get("arguments")))
@@ -282,12 +283,12 @@ class _Reader:
                 field = "invalid_tool_calls" if kind == "invalid_tool_call" else "tool_calls"
                 self._listed(item, where, field, raws)
             if key is not None:
-                done.add(key)
+                done.add(key_of(key))
         elif kind in ("server_tool_call", "server_tool_use"):
             args = read_arguments(part.get("args", part.get("input")))
             call = new_call(part.get("name"), args, executor="provider", request_locator=where)
             self.talk.call(call, part.get("id"))
-            done.add(part.get("id"))
+            done.add(key_of(part.get("id")))
         elif kind == "server_tool_result":
             output = part.get("output")
             is_error = part.get("status") == "error"
@@ -308,7 +309,7 @@ class _Reader:
 
     def _listed(self, item: dict[str, Any], where: str, field: str, raws: dict[Any, Any]) -> None:
         key = item.get("id")
-        raw = raws.get(key) if key is not None else None
+        raw = raws.get(key_of(key)) if key is not None else None
         arguments = read_arguments(item.get("args"))
         if isinstance(raw, str) and arguments.status in ("ok", "empty"):
             again = decode_arguments(raw)
@@ -368,7 +369,7 @@ class _Reader:
         for index, item in enumerate(items):
             place = where if is_single else f"{where}[{index}]"
             observed: Any = MISSING
-            if isinstance(item, list):
+            if isinstance(item, list) and len(item) == 2:
                 action, observed, spot = _action(item[0]), item[1], f"{place}[0]"
             elif isinstance(item, dict) and _action(item.get("action")) is not None:
                 action, spot = _action(item["action"]), f"{place}.action"
@@ -445,7 +446,7 @@ def _add_content(whole: dict[str, Any], content: Any) -> None:
     known = whole["content"]
     if isinstance(content, str) and isinstance(known, str):
         whole["content"] = known + content
-    elif content:
+    elif isinstance(content, (str, list)) and content:
         left = [known] if isinstance(known, str) and known else known or []
         right = [content] if isinstance(content, str) else content
         # The pieces of a call's input inside the content are in the call chunks as well.
@@ -461,7 +462,7 @@ def _is_call_piece(part: Any) -> bool:
 def _add_piece(
     whole: dict[str, Any], slots: dict[Any, dict[str, Any]], piece: dict[str, Any]
 ) -> None:
-    index, name = piece.get("index"), piece.get("id")
+    index, name = key_of(piece.get("index")), piece.get("id")
     known = slots.get(index)
     if known is None or (name and known.get("id") and name != known["id"]):
         known = {"name": None, "args": None, "id": None}

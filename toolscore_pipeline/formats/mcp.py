@@ -16,6 +16,7 @@ from toolscore_pipeline.formats._common import (
     first_of,
     id_text,
     instant,
+    key_of,
     new_call,
     one_text,
     read_arguments,
@@ -206,7 +207,7 @@ class _Session:
                 return
         self._count += 1
         call = self._new(params, where)
-        root = (self._count, key)
+        root = (self._count, key_of(key))
         kept = self.ledger.call(call, root, at)
         kept.call_id = id_text(key)
         self._open.append(_Open(key, "tools/call", kept, at, root))

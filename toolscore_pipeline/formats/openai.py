@@ -9,12 +9,14 @@ from toolscore_pipeline.formats._common import (
     EMPTY_ARGUMENTS,
     Conversation,
     Detection,
+    Names,
     Reply,
     add_usage,
     decode_arguments,
     dicts,
     id_text,
     instant,
+    key_of,
     new_call,
     one_text,
     read_arguments,
@@ -25,8 +27,8 @@ from toolscore_pipeline.model import Run
 
 NAME = "openai"
 
-_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
-_FOREIGN_BLOCKS = frozenset(
+_ROLES = Names({"system", "developer", "user", "assistant", "tool", "function"})
+_FOREIGN_BLOCKS = Names(
     {
         "tool_use", "tool_result", "server_tool_use", "mcp_tool_use", "mcp_tool_result",
         "thinking", "redacted_thinking", "tool_call", "tool_call_response", "server_tool_call",
@@ -164,7 +166,7 @@ def _merge_chunks(
             if response.get(key) is not None:
                 whole[key] = response[key]
         for position, choice in dicts(response.get("choices")):
-            number = choice.get("index", 0)
+            number = key_of(choice.get("index", 0))
             message = messages.setdefault(number, {"role": "assistant", "content": None})
             delta = choice.get("delta")
             if not isinstance(delta, dict):
@@ -175,7 +177,7 @@ def _merge_chunks(
             if isinstance(delta.get("function_call"), dict):
                 _merge_function(message.setdefault("function_call", {}), delta["function_call"])
             for spot, piece in dicts(delta.get("tool_calls")):
-                slot = (number, piece.get("index"))
+                slot = (number, key_of(piece.get("index")))
                 known = current.get(slot)
                 incoming = piece.get("id")
                 if known is None or (incoming and known.get("id") and incoming != known["id"]):

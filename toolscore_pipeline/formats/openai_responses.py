@@ -12,6 +12,7 @@ from toolscore_pipeline.formats._common import (
     Conversation,
     Detection,
     Entry,
+    Names,
     Reply,
     add_usage,
     apply_reply,
@@ -31,7 +32,7 @@ from toolscore_pipeline.model import MISSING, Call, Run
 
 NAME = "openai_responses"
 
-_CALL_TYPES = frozenset(
+_CALL_TYPES = Names(
     {
         "function_call", "custom_tool_call", "mcp_call", "code_interpreter_call",
         "web_search_call", "file_search_call", "shell_call", "local_shell_call",
@@ -39,21 +40,21 @@ _CALL_TYPES = frozenset(
         "program",
     }
 )  # fmt: skip
-_OUTPUT_TYPES = frozenset(
+_OUTPUT_TYPES = Names(
     {
         "function_call_output", "custom_tool_call_output", "shell_call_output",
         "local_shell_call_output", "apply_patch_call_output", "computer_call_output",
         "tool_search_output", "program_output",
     }
 )  # fmt: skip
-_OTHER_TYPES = frozenset(
+_OTHER_TYPES = Names(
     {
         "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "reasoning",
         "compaction", "additional_tools", "item_reference",
     }
 )  # fmt: skip
-_ITEM_TYPES = _CALL_TYPES | _OUTPUT_TYPES | _OTHER_TYPES
-_SERVER_TYPES = frozenset(
+_ITEM_TYPES = Names({*_CALL_TYPES, *_OUTPUT_TYPES, *_OTHER_TYPES})
+_SERVER_TYPES = Names(
     {"code_interpreter_call", "web_search_call", "file_search_call", "image_generation_call"}
 )
 
@@ -196,7 +197,7 @@ class _Reader:
             kind = "message"
         if kind == "message":
             self._message(item)
-        elif kind in _READERS:
+        elif isinstance(kind, str) and kind in _READERS:
             _READERS[kind](self, item, where)
         elif kind in _OUTPUT_TYPES:
             self._output(item, where)
@@ -510,15 +511,18 @@ def _merge_delta(item: dict[str, Any], kind: str, event: dict[str, Any]) -> None
     field = _DELTA_FIELDS.get(base)
     if field is not None:
         if step == "delta" and isinstance(event.get("delta"), str):
-            item[field] = (item.get(field) or "") + event["delta"]
+            known = item.get(field)
+            item[field] = (known if isinstance(known, str) else "") + event["delta"]
         elif step == "done" and isinstance(event.get(field), str):
             item[field] = event[field]
     elif base == "response.output_text" and step == "delta":
         content = item.get("content")
         if not isinstance(content, list):
             content = item["content"] = []
-        index = event.get("content_index", 0)
-        while len(content) <= index if isinstance(index, int) else False:
+        index = event.get("content_index")
+        spot = index if isinstance(index, int) and 0 <= index <= len(content) else len(content)
+        if spot == len(content):
             content.append({"type": "output_text", "text": ""})
-        part = content[index if isinstance(index, int) else -1]
-        part["text"] = (part.get("text") or "") + str(event.get("delta", ""))
+        part = content[spot]
+        if isinstance(part, dict):
+            part["text"] = str(part.get("text") or "") + str(event.get("delta", ""))

@@ -21,6 +21,7 @@ from toolscore_pipeline.formats._common import (
     Arguments,
     Detection,
     Instant,
+    Names,
     add_usage,
     dicts,
     first_of,
@@ -50,8 +51,8 @@ _RESULT_KEYS = (
 )  # fmt: skip
 _NAME_KEYS = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
 _ID_KEYS = ("gen_ai.tool.call.id", "tool.id", "ai.toolCall.id", "tool_call.id")
-_MODEL_OPERATIONS = frozenset({"chat", "text_completion", "generate_content", "completion"})
-_AGENT_OPERATIONS = frozenset({"invoke_agent", "create_agent", "invoke_workflow"})
+_MODEL_OPERATIONS = Names({"chat", "text_completion", "generate_content", "completion"})
+_AGENT_OPERATIONS = Names({"invoke_agent", "create_agent", "invoke_workflow"})
 _GENAI_PREFIXES = (
     "gen_ai.", "mcp.", "openinference.", "llm.", "traceloop.", "ai.toolCall.", "tool.",
 )  # fmt: skip

@@ -11,6 +11,7 @@ from toolscore_pipeline.formats._common import (
     NAIVE_WARNING,
     OUTPUT_TOKENS,
     Detection,
+    Names,
     first_of,
     id_text,
     instant,
@@ -43,7 +44,7 @@ READ_KEYS = frozenset(
         "arm_id", "variant", "arm",
     }
 )  # fmt: skip
-_OUTCOMES = frozenset({"pass", "fail", "error", "unknown"})
+_OUTCOMES = Names({"pass", "fail", "error", "unknown"})
 
 
 def detect(value: Any) -> Detection | None:

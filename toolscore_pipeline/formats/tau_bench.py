@@ -9,6 +9,7 @@ from toolscore_pipeline.formats._common import (
     NAIVE_WARNING,
     Conversation,
     Detection,
+    Names,
     Reply,
     add_usage,
     dicts,
@@ -29,7 +30,7 @@ NAME = "tau_bench"
 
 # A reward is a sum of checks; the benchmark's own predicate for success is "1, to a millionth".
 _TOLERANCE = 1e-6
-_LIMITS = frozenset({"max_steps", "too_many_errors", "timeout"})
+_LIMITS = Names({"max_steps", "too_many_errors", "timeout"})
 
 
 def detect(value: Any) -> Detection | None:
