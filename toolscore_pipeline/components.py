@@ -89,15 +89,16 @@ class Layer(dg.Component, dg.Resolvable):
     """The stored models of one or more layers, built together by one step.
 
     Attributes:
-        step: what is run: ``judge``, ``load`` and ``grade`` build all the models of the layers at
-            once; ``models`` builds each on its own, save those that Python decides together.
+        step: what is run: ``judge``, ``load``, ``grade`` and ``note`` build all the models of the
+            layers at once; ``models`` builds each on its own, save those that Python decides
+            together.
         layers: the layers of the plan.
         group: the group shown in the UI.
         owners: who answers for the assets.
         leave_out: full names of models that are built elsewhere.
     """
 
-    step: Literal["judge", "load", "grade", "models"]
+    step: Literal["judge", "load", "grade", "note", "models"]
     layers: list[str]
     group: str
     owners: list[str] = field(default_factory=list)
@@ -386,6 +387,13 @@ def _grade(
     pipeline.grade_pending(session, report, on_graded=tell)
 
 
+def _note(
+    session: Session, _: Project, __: pipeline.BuildReport, context: dg.AssetExecutionContext
+) -> None:
+    if session.note_edition():
+        context.log.info("grades are made otherwise than before; marts.flips tells what changed")
+
+
 def _decide(
     session: Session, _: Project, report: pipeline.BuildReport, __: dg.AssetExecutionContext
 ) -> None:
@@ -403,7 +411,12 @@ def _build_one(model: Model) -> Step:
     return step
 
 
-_STEPS: Mapping[str, Step] = {"judge": _judge, "load": _load, "grade": _grade}
+_STEPS: Mapping[str, Step] = {
+    "judge": _judge,
+    "load": _load,
+    "grade": _grade,
+    "note": _note,
+}
 
 
 def _done(report: pipeline.BuildReport, seconds: float) -> str:

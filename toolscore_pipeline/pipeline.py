@@ -128,6 +128,7 @@ def build(
             load_sources(session, project, report, full=full, on_progress=on_progress, grade=True)
         with _timed(report, "grade"):
             grade_pending(session, report, on_graded=on_graded)
+            session.note_edition()
         with _timed(report, "marts"):
             build_marts(session, report)
         with _timed(report, "export"):
@@ -406,7 +407,7 @@ class _Loader:
         for name in ("judgment.bindings", "settings.grader"):
             connection.execute(f"truncate {name}")
             connection.execute(f"insert into {name} select * from {session.catalog}.{name}")
-        pairs = connection.execute(
+        pairs = connection.sql(
             f"""
             select run_id, judgment_id
             from judgment.applicable
@@ -476,7 +477,7 @@ def grade_pending(
     chunk: int = CHUNK_PAIRS,
 ) -> None:
     """Grade every pair that has no grade under the current formulas, a chunk at a time."""
-    pairs = session.store.execute("select run_id, judgment_id from grades.pending").to_arrow_table()
+    pairs = session.store.sql("select run_id, judgment_id from grades.pending").to_arrow_table()
     for start in range(0, pairs.num_rows, chunk):
         session.stage_pairs(pairs.slice(start, chunk))
         report.pairs_graded += session.grade_staged()
@@ -528,7 +529,7 @@ def decide(session: Session) -> list[str]:
     from toolscore_pipeline.stats import marts as decisions
 
     history = {
-        name: session.store.execute(f"select * from marts.{name}").to_arrow_table()
+        name: session.store.sql(f"select * from marts.{name}").to_arrow_table()
         for name in ("protocol_declarations", "protocol_decisions")
     }
     tables = decisions.decide(

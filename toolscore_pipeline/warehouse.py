@@ -296,6 +296,37 @@ class Session:
             self._touch(store)
         return int(row[0]) if row else 0
 
+    def note_edition(self) -> bool:
+        """Remember what every grade is made with now; True when it is other than at the last call.
+
+        To be called when nothing is pending. What a regrade changed is told from one edition to the
+        next, so the first one has nothing before it.
+        """
+        store = self.store
+        columns = "judgment_id, name, task, task_pattern, variant, source"
+        row = store.execute("select coalesce(max(edition), 0) from receipts.editions").fetchone()
+        last = int(row[0]) if row else 0
+        versions = store.execute(
+            "select grader_version, grader_version in"
+            " (select grader_version from receipts.editions where edition = $1) from settings.grader",
+            [last],
+        ).fetchall()
+        now = store.execute(f"select {columns} from judgment.bindings").fetchall()
+        before = store.execute(
+            f"select {columns} from receipts.edition_bindings where edition = $1", [last]
+        ).fetchall()
+        if not versions or (versions[0][1] and set(now) == set(before)) or not (now or last):
+            return False
+        with self.transaction():
+            store.execute("insert into receipts.editions values ($1, $2)", [last + 1, versions[0][0]])
+            store.execute(
+                "insert into receipts.edition_bindings"
+                f" select distinct $1::integer, {columns} from judgment.bindings",
+                [last + 1],
+            )
+            self._touch(store)
+        return True
+
     # --- marts ----------------------------------------------------------------------------------
 
     def build_table(self, full_name: str, rows: pa.Table | None = None) -> int:
