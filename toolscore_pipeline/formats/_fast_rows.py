@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.evidence_tables import (
@@ -31,7 +32,6 @@ from toolscore_pipeline.evidence_tables import (
     table_of,
 )
 from toolscore_pipeline.formats._common import (
-    FAILURE_HEAD,
     FAILURE_HINTS,
     INPUT_TOKENS,
     NO_CALLS_WARNING,
@@ -91,13 +91,13 @@ _CALL_COLUMNS: dict[str, Callable[[], Any]] = {
         lambda: _Texts(),
     ),
     **dict.fromkeys(
-        ("has_result", "is_error", "is_failed", "is_denied", "is_soft_error_suspected"),
+        ("has_result", "is_error", "is_failed", "is_denied"),
         lambda: _Flags(),
     ),
     "call_index": lambda: _Numbers("q"),
     "duration_seconds": lambda: _Numbers("d"),
 }  # fmt: skip
-_HINTS = FAILURE_HINTS.split("|")
+_HINT = "(?i)" + FAILURE_HINTS
 
 
 class _OtherShapeError(Exception):
@@ -384,7 +384,9 @@ class RowTables:
         )  # fmt: skip
         joined = b"".join(texts)
         colons += call_colons + count_colons(joined)
-        _refuse_odd(chain(usage, cost, duration))
+        if any(usage):
+            _refuse_odd(usage)
+        _refuse_odd_floats(chain(cost, duration))
         attributes: list[Any] = [None] * len(rows)
         if union.attributes:
             attributes = list(map(_dumps, _attributes(rows, union, len(kinds) == 1)))
@@ -498,7 +500,8 @@ class RowTables:
         )  # fmt: skip
         texts = [None if item is None else _dumps(item) for item in results]
         arguments = list(map(_dumps, args))
-        _refuse_odd(chain(arguments, elapsed))
+        _refuse_odd(arguments)
+        _refuse_odd_floats(elapsed)
         if not _NO_FLOATS.issuperset(map(type, results)):
             _refuse_odd(results)
         return (
@@ -508,7 +511,6 @@ class RowTables:
                 "error_json": [text and _dumps(text) for text in errors], "is_failed": failed,
                 "outcome_basis": bases, "is_denied": is_denied, "deny_reason": reasons,
                 "duration_seconds": elapsed,
-                "is_soft_error_suspected": list(map(_is_suspect, results, failed)),
             },
             contents,
             colons,
@@ -594,6 +596,8 @@ class RowTables:
         runs["format"] = (NAME,) * size
         runs["warnings"] = _lists(size, self._warned)
         calls["args_status"] = ("ok",) * calls_size
+        if calls_size:
+            calls["is_soft_error_suspected"] = _suspects(calls["result_json"], calls["is_failed"])
         calls["warnings"] = _lists(calls_size, [])
         self._start()
         return (
@@ -616,17 +620,17 @@ def _lists(size: int, warned: list[int]) -> pa.Array:
     return pa.Array.from_buffers(kind, size, [None, pa.py_buffer(offsets)], children=[texts])
 
 
-def _is_suspect(result: Any, is_failed: bool | None) -> bool:
-    """Whether a recorded success reads like a failure; the common words are looked for first."""
-    if is_failed is not False or result is None:
-        return False
-    if type(result) is str:
-        head = result[:FAILURE_HEAD].lower()
-        for hint in _HINTS:
-            if hint in head:
-                return reads_like_failure(result)
-        return False
-    return reads_like_failure(result)
+def _suspects(results: pa.Array, failed: pa.Array) -> list[bool]:
+    """Which recorded successes read like a failure.
+
+    A wide search for the words comes first, over the column; the judgment after it.
+    """
+    hits = pc.match_substring_regex(results, _HINT).fill_null(False)
+    succeeded = pc.invert(failed.fill_null(True))
+    found = [False] * len(results)
+    for index in pc.indices_nonzero(pc.and_(hits, succeeded)).to_pylist():
+        found[index] = reads_like_failure(orjson.loads(results[index].as_py()))
+    return found
 
 
 def _refuse_odd(values: Iterable[Any]) -> None:
@@ -643,6 +647,16 @@ def _refuse_odd(values: Iterable[Any]) -> None:
     joined = b"\n".join(texts)
     is_odd = b"e-" in joined or b"e+" in joined or b"0.0000" in joined
     if is_odd and _ODD_NUMBER.search(joined):
+        raise _OtherShapeError
+
+
+def _refuse_odd_floats(values: Iterable[Any]) -> None:
+    """Refuse floats that orjson writes otherwise than Python, or that were integers beyond 64 bits.
+
+    Raises:
+        _OtherShapeError: when there is one.
+    """
+    if not all(value is None or value == 0 or 1e-4 <= abs(value) < 1e16 for value in values):
         raise _OtherShapeError
 
 
