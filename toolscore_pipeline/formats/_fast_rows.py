@@ -30,6 +30,7 @@ from toolscore_pipeline.evidence_tables import (
     array_of,
     empty_table,
     table_of,
+    text_array,
 )
 from toolscore_pipeline.formats._common import (
     FAILURE_HINTS,
@@ -85,16 +86,12 @@ _RUN_COLUMNS: dict[str, Callable[[], Any]] = {
 _CALL_COLUMNS: dict[str, Callable[[], Any]] = {
     **dict.fromkeys(
         (
-            "run_id", "call_id", "tool", "args_json", "result_json", "error_json",
-            "outcome_basis", "deny_reason", "request_locator", "completion_locator", "pairing",
+            "call_id", "tool", "args_json", "result_json", "error_json", "outcome_basis",
+            "deny_reason",
         ),
         lambda: _Texts(),
     ),
-    **dict.fromkeys(
-        ("has_result", "is_error", "is_failed", "is_denied"),
-        lambda: _Flags(),
-    ),
-    "call_index": lambda: _Numbers("q"),
+    **dict.fromkeys(("has_result", "is_error", "is_failed", "is_denied"), lambda: _Flags()),
     "duration_seconds": lambda: _Numbers("d"),
 }  # fmt: skip
 _HINT = "(?i)" + FAILURE_HINTS
@@ -558,29 +555,11 @@ class RowTables:
                 if count == 0 and status != "error"
             )
         if calls:
-            self._keep_calls(calls, run_ids, counts)
+            for name, column in self._calls.items():
+                column.add(calls[name])
+            self._call_count += len(calls["tool"])
         self._documents.append((*document, len(run_ids)))
         self._run_count += len(run_ids)
-
-    def _keep_calls(
-        self, calls: dict[str, Sequence[Any]], run_ids: list[str], counts: Sequence[int]
-    ) -> None:
-        size = len(calls["tool"])
-        indexes = list(chain.from_iterable(map(range, counts)))
-        asked = [f"$.calls[{index}]" for index in indexes]
-        failed = calls["is_failed"]
-        calls["run_id"] = list(chain.from_iterable(map(repeat, run_ids, counts)))
-        calls["call_index"] = indexes
-        calls["request_locator"] = calls["completion_locator"] = asked
-        calls["pairing"] = ["embedded"] * size
-        if None in failed:
-            calls["completion_locator"] = [
-                None if state is None else place for place, state in zip(asked, failed, strict=True)
-            ]
-            calls["pairing"] = ["none" if state is None else "embedded" for state in failed]
-        for name, column in self._calls.items():
-            column.add(calls[name])
-        self._call_count += size
 
     # --- tables -----------------------------------------------------------------------------------
 
@@ -598,6 +577,8 @@ class RowTables:
         calls["args_status"] = ("ok",) * calls_size
         if calls_size:
             calls["is_soft_error_suspected"] = _suspects(calls["result_json"], calls["is_failed"])
+            counts = np.frombuffer(runs["call_count"].buffers()[1], dtype=np.int64)
+            _place_calls(calls, runs["run_id"], counts)
         calls["warnings"] = _lists(calls_size, [])
         self._start()
         return (
@@ -608,6 +589,25 @@ class RowTables:
             if calls_size
             else empty_table(CALLS_SCHEMA),
         )
+
+
+def _place_calls(calls: dict[str, Any], run_ids: pa.Array, counts: Any) -> None:
+    """The columns that follow from which run a call is of, and which of its calls."""
+    owners = np.repeat(np.arange(len(counts)), counts)
+    indexes = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    places = text_array([f"$.calls[{index}]" for index in range(int(counts.max()))])
+    calls["run_id"] = run_ids.take(_int64(owners))
+    calls["call_index"] = _int64(indexes)
+    calls["request_locator"] = asked = places.take(calls["call_index"])
+    is_answered = calls["is_failed"].is_valid()
+    nothing = pa.nulls(len(owners), pa.string())
+    calls["completion_locator"] = pc.if_else(is_answered, asked, nothing)
+    calls["pairing"] = text_array(["none", "embedded"]).take(is_answered.cast(pa.int8()))
+
+
+def _int64(values: Any) -> pa.Array:
+    data = pa.py_buffer(np.ascontiguousarray(values, dtype=np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, data])
 
 
 def _lists(size: int, warned: list[int]) -> pa.Array:
@@ -625,10 +625,9 @@ def _suspects(results: pa.Array, failed: pa.Array) -> list[bool]:
 
     A wide search for the words comes first, over the column; the judgment after it.
     """
-    hits = pc.match_substring_regex(results, _HINT).fill_null(False)
-    succeeded = pc.invert(failed.fill_null(True))
+    hits = pc.match_substring_regex(results, _HINT)
     found = [False] * len(results)
-    for index in pc.indices_nonzero(pc.and_(hits, succeeded)).to_pylist():
+    for index in pc.indices_nonzero(pc.and_(hits, pc.invert(failed))).to_pylist():
         found[index] = reads_like_failure(orjson.loads(results[index].as_py()))
     return found
 
