@@ -313,6 +313,17 @@ def test_a_query_source_without_calls_is_refused_by_the_name_of_the_column(tmp_p
         rebuild(folder)
 
 
+def test_a_query_source_that_selects_nothing_is_refused(tmp_path):
+    folder = make_project(tmp_path / "p", 4)
+    (folder / "lake.sql").write_text("create table t as select 1 as x", encoding="utf-8")
+    (folder / "toolscore.yaml").write_text(
+        'sources: [{name: lake, query: lake.sql}]\ncontracts: ["contracts/*.yaml"]\n',
+        encoding="utf-8",
+    )
+    with pytest.raises(InputError, match="'lake' is no SELECT"):
+        rebuild(folder)
+
+
 def test_a_query_source_loads_rows_and_keeps_other_columns(tmp_path):
     folder = make_project(tmp_path / "p", 4)
     calls = json.dumps([{"tool": "search", "args": {"q": "tea"}}, {"tool": "save", "args": {}}])

@@ -790,8 +790,12 @@ class _Loader:
         digest = hashlib.sha256()
         batches: list[pa.RecordBatch] = []
         try:
-            reader = connection.execute(query).to_arrow_reader(10_000)
-            for batch in reader:
+            relation: duckdb.DuckDBPyRelation | None = connection.sql(query)
+            if relation is None:
+                raise InputError(
+                    f"the query of source {source.name!r} is no SELECT: it has no rows"
+                )
+            for batch in relation.to_arrow_reader(10_000):
                 for column in batch.columns:
                     for buffer in column.buffers():
                         digest.update(memoryview(buffer) if buffer is not None else b"")

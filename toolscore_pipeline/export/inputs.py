@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,9 @@ import pyarrow as pa
 
 from toolscore_pipeline.errors import InputError, ReceiptMismatchError
 from toolscore_pipeline.export.records import build_record, evaluation_of, finished
-from toolscore_pipeline.hashing import file_sha256
 
 if TYPE_CHECKING:
     from toolscore_pipeline.judgments import Judgment
-
-RECEIPT_KIND = "toolscore.evaluation"
 
 
 def export_records(
@@ -41,20 +38,21 @@ def export_records(
 
     Raises:
         InputError: an input, or one record of it, that cannot be read.
-        ReceiptMismatchError: a receipt whose trace or gold file changed.
+        ReceiptMismatchError: a receipt that was changed, or one of whose files was.
     """
+    from toolscore_pipeline.receipts import is_receipt
+
     records: list[dict[str, Any]] = []
     seen: set[str] = set()
     judgment: Judgment | None = None
     for item in inputs:
-        receipt = _receipt(item)
-        if receipt is not None:
-            found = _of_receipt(Path(item), receipt, variant)
+        if Path(item).suffix == ".json" and is_receipt(item):
+            found = _of_receipt(Path(item), variant)
         else:
             if gold is not None and judgment is None:
-                judgment = _judgment(gold, min_score=min_score)
+                judgment = _judgment(gold, min_score)
             name = Path(gold).name.split(".")[0] if gold is not None else None
-            found = _of_documents(str(item), "auto", judgment, name, variant)
+            found = _of_documents(str(item), judgment, name, variant)
         for record in found:
             if record["record_id"] not in seen:
                 seen.add(record["record_id"])
@@ -121,18 +119,13 @@ def number_repetitions(records: Sequence[dict[str, Any]]) -> None:
 
 
 def _of_documents(
-    path: str,
-    format: str,
-    judgment: Judgment | None,
-    contract: str | None,
-    variant: str,
-    kind: str | None = None,
+    path: str, judgment: Judgment | None, contract: str | None, variant: str
 ) -> list[dict[str, Any]]:
     """The records of a file, folder or glob."""
     from toolscore_pipeline.loading import Source, load_documents
 
     records = []
-    for batch in load_documents([Source("", path, format=format)]):
+    for batch in load_documents([Source("", path)]):
         for document in batch.documents.to_pylist():
             if document["error"]:
                 raise InputError(_bare(document["error"], document["path"]), path=document["path"])
@@ -159,7 +152,7 @@ def _of_documents(
                     row,
                     calls.get(row["run_id"], []),
                     source={
-                        "kind": kind or ("run_rows" if is_row else "trace"),
+                        "kind": "run_rows" if is_row else "trace",
                         "path": row["path"],
                         "sha256": row["document_id"],
                         "line": int(line[1]) if line else None,
@@ -199,7 +192,7 @@ def _grade(
             " order by run_id, check_position"
         ).fetchall():
             checks.setdefault(run_id, []).append((check[0], check[1], check[2]))
-        rows = engine.connection.execute("select * from grades.grades").to_arrow_table().to_pylist()
+        rows = engine.connection.sql("select * from grades.grades").to_arrow_table().to_pylist()
     return {
         row["run_id"]: (
             evaluation_of({**row, "contract": contract}, checks.get(row["run_id"], [])),
@@ -209,79 +202,50 @@ def _grade(
     }
 
 
-def _judgment(gold: str | Path, *, min_score: float | None = None, **settings: Any) -> Judgment:
+def _judgment(gold: str | Path, min_score: float) -> Judgment:
     from toolscore_pipeline.contract import load_expected
     from toolscore_pipeline.judgments import compile_judgment
 
     expected = load_expected(gold)
     is_list = isinstance(expected, list)
-    return compile_judgment(expected, min_score=min_score if is_list else None, **settings)
+    return compile_judgment(expected, min_score=min_score if is_list else None)
 
 
 # --- receipts -------------------------------------------------------------------------------------
 
 
-def _receipt(item: str | Path) -> dict[str, Any] | None:
-    """The receipt that a file holds; None when it holds anything else."""
-    path = Path(item)
-    if path.suffix != ".json" or not path.is_file():
-        return None
-    with path.open("rb") as file:
-        if RECEIPT_KIND.encode() not in file.read(1 << 16):
-            return None
-    from toolscore_pipeline.documents import load_document
-
-    value = load_document(path).value
-    is_receipt = isinstance(value, dict) and value.get("kind") == RECEIPT_KIND
-    return value if is_receipt else None
-
-
-def _of_receipt(path: Path, receipt: Mapping[str, Any], variant: str) -> list[dict[str, Any]]:
+def _of_receipt(path: Path, variant: str) -> list[dict[str, Any]]:
     """The record of a receipt's trace, graded again as the receipt says."""
-    from toolscore_pipeline.contract import load_forbidden_rules
+    from toolscore_pipeline.api import grade_runs
+    from toolscore_pipeline.loading import DEFAULT_TASK_PATTERN, stem_of
+    from toolscore_pipeline.receipts import inputs_of, load_receipt, verify_receipt
 
-    inputs = receipt.get("inputs")
-    settings = receipt.get("settings")
-    if not isinstance(inputs, dict) or not isinstance(settings, dict):
-        raise InputError("a receipt needs inputs and settings", path=path)
-    files = {
-        role: _checked(path, role, entry) for role, entry in inputs.items() if entry is not None
-    }
-    if "trace" not in files:
-        raise InputError("the receipt names no trace file, so its run cannot be read", path=path)
-    format = settings.get("format") or "auto"
-    if "gold" not in files:
-        return _of_documents(str(files["trace"]), format, None, None, variant, kind="receipt")
-    honesty = None
-    if "honesty_config" in files:
-        from toolscore_pipeline.honesty import load_honesty_config
-
-        honesty = load_honesty_config(files["honesty_config"])
-    result = receipt.get("result")
-    min_score = result.get("min_score") if isinstance(result, dict) else None
-    judgment = _judgment(
-        files["gold"],
-        min_score=min_score,
-        weights=settings.get("weights"),
-        strict=bool(settings.get("strict", False)),
-        forbidden=load_forbidden_rules(files["forbidden"]) if "forbidden" in files else None,
-        honesty=honesty,
-    )
-    name = files["gold"].name.split(".")[0]
-    return _of_documents(str(files["trace"]), format, judgment, name, variant, kind="receipt")
-
-
-def _checked(receipt: Path, role: str, entry: Any) -> Path:
-    """The file a receipt names, which must have the bytes it had."""
-    if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
-        raise InputError(f"the input {role!r} has no path", path=receipt)
-    named = Path(entry["path"])
-    for path in (receipt.parent / named, named):
-        if path.is_file():
-            sha256, _ = file_sha256(path)
-            if sha256 != entry.get("sha256"):
-                raise ReceiptMismatchError(
-                    f"the {role} file {named} changed since the receipt was written", path=receipt
-                )
-            return path
-    raise ReceiptMismatchError(f"the {role} file {named} is not there any more", path=receipt)
+    receipt = load_receipt(path)
+    problems = verify_receipt(receipt, path.parent)
+    if problems:
+        raise ReceiptMismatchError("; ".join(problems), path=path)
+    inputs = inputs_of(receipt, path.parent)
+    trace, gold = inputs.files["trace"], inputs.files["gold"]
+    result = grade_runs([inputs.run], inputs.judgment)[0]
+    run = dict(result.run)
+    if run["task"] is None:
+        named = re.search(DEFAULT_TASK_PATTERN, stem_of(trace))
+        run["task"] = named["task"] if named is not None else None
+    if run["variant"] is None and variant:
+        run["variant"] = variant
+    checks = [(check["check_name"], check["status"], check["detail"]) for check in result.checks]
+    return [
+        build_record(
+            run,
+            result.calls,
+            source={
+                "kind": "receipt",
+                "path": str(trace),
+                "sha256": receipt["inputs"]["trace"]["sha256"],
+            },
+            evaluation=evaluation_of(
+                {**result.grade_row, "contract": gold.name.split(".")[0]}, checks
+            ),
+            outcome=result.outcome,
+        )
+    ]

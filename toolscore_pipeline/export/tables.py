@@ -103,7 +103,7 @@ def table_reader(store: duckdb.DuckDBPyConnection, name: str) -> pa.RecordBatchR
             raise UsageError(unknown_name("table", name, known))
         name = full[0]
     # The name is one of the catalog's own by now.
-    return store.execute(f"select * from {name} order by all").to_arrow_reader(20_000)
+    return store.sql(f"select * from {name} order by all").to_arrow_reader(20_000)
 
 
 def write_parquet(
