@@ -22,7 +22,7 @@ from toolscore_pipeline.export import (
     write_export,
 )
 from toolscore_pipeline.export.records import encode_record, plain, redact_record
-from toolscore_pipeline.hashing import file_sha256
+from toolscore_pipeline.hashing import file_sha256, json_sha256
 
 aef = pytest.importorskip(
     "agent_eval_flow", reason="Agent Eval Flow is not installed: pip install '.[aef]'"
@@ -508,6 +508,52 @@ def test_the_toolscore_evaluator_scores_the_imported_calls(tmp_path: Path) -> No
         else:
             right = record["variant"] == "careful"
             assert f1[record["record_id"]] == ("ok", 1.0 if right else 0.0)
+
+
+def tools_of(path: Path, folder: Path) -> dict[str, tuple[str, Any]]:
+    """What the Toolscore evaluator measured, by record and metric."""
+    assert write_report(path, folder)["toolscore"]
+    result = aef.EvaluationResult.load(folder / "result")
+    return {
+        f"{m.run_id} {m.metric}": (m.status, m.value)
+        for m in result.measurements
+        if m.metric.startswith("tools.")
+    }
+
+
+def partial(record: dict[str, Any]) -> None:
+    for name in ("requests", "results"):
+        record["coverage"][name] = {"complete": False, "basis": "the recorder dropped calls"}
+
+
+def wrong_argument(record: dict[str, Any]) -> None:
+    call = record["requested_calls"][0]
+    call["arguments"] = {"title": "else"}
+    call["arguments_sha256"] = json_sha256(call["arguments"])
+
+
+@pytest.mark.skipif(not has_toolscore(), reason="tool-scorer 1.9.0 is not installed")
+@pytest.mark.parametrize(
+    ("change", "metrics"),
+    [
+        # Without complete requests nothing of the run is scored: all eight are missing.
+        (partial, {"argument_f1", "identical_rate", "invocation_accuracy", "redundant_rate",
+                   "required_call_recall", "score", "selection_accuracy", "sequence_accuracy"}),
+        # A wrong value moves what looks at values, and nothing else.
+        (wrong_argument, {"argument_f1", "score"}),
+    ],
+)  # fmt: skip
+def test_the_toolscore_evaluator_sees_exactly_what_was_changed(
+    tmp_path: Path, change: Callable[[dict[str, Any]], Any], metrics: set[str]
+) -> None:
+    expected = {"contract": "save", "revision": "1", "calls": [
+        {"tool": "save_note", "args": {"title": "groceries"}}]}  # fmt: skip
+    path = bundle(tmp_path, expectations={"save": expected})
+    before = tools_of(path, tmp_path / "a")
+    first = read_lines(path)[0]["record_id"]
+    change_record(change)(path)
+    after = tools_of(path, tmp_path / "b")
+    assert changed(before, after) == {f"{first} tools.{name}" for name in metrics}
 
 
 # --- the shared runs -----------------------------------------------------------------------------

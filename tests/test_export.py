@@ -357,37 +357,33 @@ def test_traces_are_graded_with_gold(tmp_path: Path) -> None:
     assert (bare["evaluation"], bare["outcome"], bare["outcome_basis"]) == (None, "unknown", "none")
 
 
-def write_receipt(folder: Path, **changes: Any) -> Path:
-    trace, gold = folder / "trace.json", folder / "gold.json"
-    trace.write_text(json.dumps([{"tool": "a", "args": {}, "result": "ok"}]))
+def write_receipt_of(folder: Path) -> Path:
+    from toolscore_pipeline.api import evaluate_trace
+    from toolscore_pipeline.receipts import build_receipt, write_receipt
+
+    trace, gold = folder / "book.json", folder / "gold.json"
+    trace.write_text(json.dumps([{"tool": "a", "args": {}, "result": "ok"}, {"tool": "b"}]))
     gold.write_text(json.dumps([{"tool": "a", "args": {}}]))
-    receipt = {
-        "kind": "toolscore.evaluation",
-        "receipt_version": "1",
-        "inputs": {
-            name: {"path": path.name, "sha256": sha256(path.read_bytes())}
-            for name, path in (("gold", gold), ("trace", trace))
-        },
-        "settings": {"format": "auto", "weights": {"selection_accuracy": 1.0}},
-        "result": {"score": 1.0},
-    } | changes
-    path = folder / "run.receipt.json"
-    path.write_text(json.dumps(receipt))
-    return path
+    result = evaluate_trace(gold, trace, weights={"selection_accuracy": 1.0})
+    receipt = build_receipt(result, {"trace": trace, "gold": gold})
+    return write_receipt(folder / "run.receipt.json", receipt)
 
 
-def test_a_receipt_gives_the_record_of_its_trace(tmp_path: Path) -> None:
-    (made,) = export_records([write_receipt(tmp_path)], variant="v")
-    assert made["source"]["kind"] == "receipt"
-    assert made["source"]["sha256"] == sha256((tmp_path / "trace.json").read_bytes())
-    assert made["evaluation"]["score"] == pytest.approx(1.0)
+def test_a_receipt_gives_the_record_of_its_trace_graded_as_it_says(tmp_path: Path) -> None:
+    receipt = write_receipt_of(tmp_path)
+    (made,) = export_records([receipt], variant="v")
+    assert (made["task_id"], made["variant"], made["source"]["kind"]) == ("book", "v", "receipt")
+    assert made["source"]["sha256"] == sha256((tmp_path / "book.json").read_bytes())
+    result = load(receipt)["result"]
+    assert made["evaluation"]["score"] == result["score"]
+    assert made["evaluation"]["grade_sha256"] == result["grade_sha256"]
     assert validate_record(made) == []
 
 
 def test_a_receipt_whose_trace_changed_is_refused(tmp_path: Path) -> None:
-    receipt = write_receipt(tmp_path)
-    (tmp_path / "trace.json").write_text("[]")
-    with pytest.raises(ReceiptMismatchError, match=r"the trace file trace\.json changed"):
+    receipt = write_receipt_of(tmp_path)
+    (tmp_path / "book.json").write_text("[]")
+    with pytest.raises(ReceiptMismatchError, match=r"trace: .*book\.json has 2 bytes"):
         export_records([receipt])
 
 
@@ -811,7 +807,11 @@ TRACES = Path(__file__).parents[1] / "examples" / "traces"
 MERGED = {"langchain_chunks.json"}
 
 
-@pytest.mark.parametrize("path", sorted(TRACES.glob("*")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(TRACES.glob("*")) if path.name != "receipt.json"],
+    ids=lambda path: path.name,
+)
 def test_records_of_every_format_conform_and_their_locators_open(
     path: Path, tmp_path: Path
 ) -> None:

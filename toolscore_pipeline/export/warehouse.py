@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
 
 BATCH_RUNS = 10_000
 BATCH_CALLS = 50_000
+# Records handed on at a time: the dictionaries of more would weigh more than what they are made of.
+_YIELDED = 500
 # What DuckDB may hold while it streams; it caches less of the file then.
-_MEMORY_LIMIT = "400MB"
+_MEMORY_LIMIT = "300MB"
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,7 @@ def _record_batches(
 ) -> Iterator[list[dict[str, Any]]]:
     plan = load_plan()
     _choose(store, choice)
-    order = store.execute(
+    order = store.sql(
         f"select position, run_id, call_count, repetition_index"
         f" from ({plan['exports.record_order'].query}) order by position"
     ).to_arrow_table()
@@ -225,14 +228,16 @@ def _record_batches(
         for row in _rows(store, plan["exports.record_checks"].query, "run_id, check_position"):
             entry = (row["check_name"], row["status"], row["detail"])
             checks.setdefault(row["run_id"], []).append(entry)
-        yield [
-            _record(row, calls.get(row["run_id"], []), checks.get(row["run_id"], []), root)
-            for row in _rows(store, plan["exports.run_records"].query, "position")
-        ]
+        rows = _rows(store, plan["exports.run_records"].query, "position")
+        while some := list(islice(rows, _YIELDED)):
+            yield [
+                _record(row, calls.pop(row["run_id"], []), checks.pop(row["run_id"], []), root)
+                for row in some
+            ]
 
 
 def _rows(store: duckdb.DuckDBPyConnection, query: str, order: str) -> Iterator[dict[str, Any]]:
-    reader = store.execute(f"select * from ({query}) order by {order}").to_arrow_reader(5_000)
+    reader = store.sql(f"select * from ({query}) order by {order}").to_arrow_reader(2_048)
     for batch in reader:
         names = batch.schema.names
         columns = [column.to_pylist() for column in batch.columns]
@@ -316,7 +321,7 @@ def _choose(store: duckdb.DuckDBPyConnection, choice: Choice) -> None:
     if choice.query is None:
         return
     try:
-        wanted = store.execute(choice.query).to_arrow_table()
+        wanted = store.sql(choice.query).to_arrow_table()
     except duckdb.Error as error:
         raise InputError(f"the query failed: {str(error).splitlines()[0]}") from None
     if "run_id" not in wanted.column_names:
