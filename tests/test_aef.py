@@ -514,10 +514,11 @@ def tools_of(path: Path, folder: Path) -> dict[str, tuple[str, Any]]:
     """What the Toolscore evaluator measured, by record and metric."""
     assert write_report(path, folder)["toolscore"]
     result = aef.EvaluationResult.load(folder / "result")
+    records = {record["record_id"] for record in read_lines(path)}  # not those never observed
     return {
         f"{m.run_id} {m.metric}": (m.status, m.value)
         for m in result.measurements
-        if m.metric.startswith("tools.")
+        if m.metric.startswith("tools.") and m.run_id in records
     }
 
 
