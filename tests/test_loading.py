@@ -455,3 +455,41 @@ def test_a_line_of_twenty_megabytes_is_one_record(tmp_path: Path) -> None:
     batch = load(file)
     assert batch.runs.num_rows == 2
     assert [len(text or "") for text in rows_of(batch.runs, "final_answer")] == [20 << 20, 0]
+
+
+def test_a_document_too_large_to_hold_is_refused_and_lines_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolscore_pipeline.loading.MAX_DOCUMENT_BYTES", 5 << 20)
+    document = tmp_path / "large.json"
+    document.write_text(json.dumps([CALL] * 150_000, indent=1))
+    batch = load(document)
+    assert rows_of(batch.runs, "status") == ["error"]
+    assert "is not read whole" in rows_of(batch.rejects, "reason")[0]
+    file = tmp_path / "large.jsonl"
+    file.write_bytes(b"{broken\n" + lines(row()) * 60_000)
+    batch = load(file)
+    assert (batch.runs.num_rows, batch.rejects.num_rows) == (60_000, 1)
+
+
+def test_messages_beyond_what_can_be_held_are_rejects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolscore_pipeline.loading.MAX_DOCUMENT_BYTES", 1 << 20)
+    file = tmp_path / "chat.jsonl"
+    file.write_bytes(lines({"role": "user", "content": "x" * 1000}) * 3_000)
+    batch = load(file)
+    assert batch.runs.num_rows == 1
+    assert 500 < batch.rejects.num_rows < 3_000
+    assert "split it" in rows_of(batch.rejects, "reason")[0]
+
+
+def test_records_of_several_formats_in_one_file_are_read_format_by_format(tmp_path: Path) -> None:
+    file = tmp_path / "mixed.jsonl"
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "m"}}
+    chat = {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "c", "type": "function", "function": {"name": "o", "arguments": "{}"}}]}  # fmt: skip
+    file.write_bytes(lines(call, chat, CALL))
+    batch = load(file)
+    assert sorted(rows_of(batch.runs, "format")) == ["mcp", "openai", "plain"]
+    assert batch.rejects.num_rows == 0

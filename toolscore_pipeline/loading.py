@@ -71,6 +71,13 @@ _BATCH_RUNS = 50_000
 _BATCH_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 18
 _EXCERPT = 120
+#: What has to be held in memory whole (a JSON document; the messages or spans of one file of lines)
+#: may be this large; parsed, it takes several times as much.
+MAX_DOCUMENT_BYTES = 256 << 20
+_TOO_MANY_PARTS = (
+    f"a file with more than {MAX_DOCUMENT_BYTES >> 20} MB of messages, spans or events is not read "
+    "to its end; split it"
+)
 _LINE_SUFFIXES = (".jsonl", ".ndjson", ".jsonlines")
 _PACKED_SUFFIXES = (".gz", ".zst", ".zstd")
 _TRACE_SUFFIXES = (".json", *_LINE_SUFFIXES, ".eval", ".parquet")
@@ -568,7 +575,15 @@ class _Loader:
         if is_lines:
             yield from self._read_lines(document, reader)
             return
-        data = reader.rest()
+        data = reader.rest(MAX_DOCUMENT_BYTES)
+        if data is None:
+            if not is_named_lines:
+                raise InputError(
+                    f"a JSON document of more than {MAX_DOCUMENT_BYTES >> 20} MB is not read "
+                    "whole; write one record a line"
+                )
+            yield from self._read_lines(document, reader)
+            return
         try:
             value, flags = jsonio.strict_loads(data)
         except InputError:
@@ -591,12 +606,20 @@ class _Loader:
     def _read_lines(self, document: _Document, reader: _LineReader) -> Iterator[Batch]:
         parts: list[Any] = []
         part_lines: list[int] = []
+        part_bytes = 0
         first_line = 1
         for chunk in reader.chunks():
             line_count = chunk.count(b"\n")
             if len(self._builder) + len(self._rows) + line_count > _BATCH_RUNS:
                 yield from self.flush()
+            part_count = len(parts)
             self._read_chunk(document, chunk, first_line, parts, part_lines)
+            if len(parts) > part_count:
+                part_bytes += len(chunk)
+            if part_bytes > MAX_DOCUMENT_BYTES:
+                for line in part_lines[part_count:]:
+                    document.reject(_TOO_MANY_PARTS, line, None, None)
+                del parts[part_count:], part_lines[part_count:]
             first_line += line_count
             self._bytes_done += len(chunk)
             self._pending_bytes += len(chunk)
@@ -712,14 +735,23 @@ class _Loader:
             runs.extend(found)
         self._add(document, runs)
 
-    def _read_parts(self, document: _Document, parts: list[Any], lines: list[int]) -> None:
-        """Read the records that are parts of runs: a message, a span or an event a line."""
+    def _read_parts(
+        self, document: _Document, parts: list[Any], lines: list[int], format: str | None = None
+    ) -> None:
+        """Read the records that are parts of runs: a message, a span or an event a line.
+
+        Records that fit no one format together are read format by format.
+        """
+        asked = document.source.format if format is None else format
         while parts:
             try:
-                runs = formats.read_value(parts, document.source.format, is_strict_json=True)
+                runs = formats.read_value(parts, asked, is_strict_json=True)
             except InputError as error:
                 place = re.match(r"\$\[(\d+)\](.*)", error.json_path or "", re.DOTALL)
                 if place is None or int(place.group(1)) >= len(parts):
+                    if asked == formats.AUTO and len(parts) > 1:
+                        self._read_groups(document, parts, lines)
+                        return
                     for line in lines:
                         document.reject(error.reason, line, None, None)
                     return
@@ -731,6 +763,20 @@ class _Loader:
                 _place_on_lines(run, lines)
             self._add(document, runs)
             return
+
+    def _read_groups(self, document: _Document, parts: list[Any], lines: list[int]) -> None:
+        groups: dict[str, tuple[list[Any], list[int]]] = {}
+        for part, line in zip(parts, lines, strict=True):
+            try:
+                chosen = formats.choose([part])
+            except InputError as error:
+                document.reject(error.reason, line, None, None)
+                continue
+            records, places = groups.setdefault(chosen.format, ([], []))
+            records.append(part)
+            places.append(line)
+        for name, (records, places) in groups.items():
+            self._read_parts(document, records, places, name)
 
     def _read_archive(self, document: _Document, file: Path) -> Iterator[Batch]:
         from toolscore_pipeline.formats import inspect_ai
@@ -928,7 +974,7 @@ class _LineReader:
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._buffer = b""
-        self._is_ended = False
+        self._is_ended = self._has_data = False
         self.error: str | None = None
 
     def _fill(self, size: int = _CHUNK_BYTES) -> bool:
@@ -937,12 +983,13 @@ class _LineReader:
         try:
             data = self._stream.read(size)
         except (OSError, EOFError, pa.ArrowException) as error:
-            if not self._buffer:
+            if not self._has_data:
                 raise
             self.error, data = _reason(error), b""
         if not data:
             self._is_ended = True
             return False
+        self._has_data = True
         self._buffer = self._buffer + data if self._buffer else bytes(data)
         return True
 
@@ -969,16 +1016,21 @@ class _LineReader:
             if not self._fill():
                 return True
 
-    def rest(self) -> bytes:
-        """Everything that is left.
+    def rest(self, limit: int) -> bytes | None:
+        """Everything that is left, or None (and nothing used up) when it is more than ``limit``.
 
         Raises:
-            OSError: when the stream cannot be read to its end.
+            InputError: when the stream cannot be read to its end.
         """
-        pieces = [self._buffer]
+        pieces, size = [self._buffer], len(self._buffer)
+        self._buffer = b""
         while self._fill(_CHUNK_BYTES * 16):
-            pieces.append(self._buffer[len(pieces[0]) :] if len(pieces) == 1 else self._buffer)
+            pieces.append(self._buffer)
+            size += len(self._buffer)
             self._buffer = b""
+            if size > limit:
+                self._buffer = b"".join(pieces)
+                return None
         if self.error is not None:
             raise InputError(f"the file ends early: {self.error}")
         return b"".join(pieces)

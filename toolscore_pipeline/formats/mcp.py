@@ -41,7 +41,7 @@ def detect(value: Any) -> Detection | None:
         return Detection(NAME, 0.9, "a JSON-RPC message") if _message(value) else None
     if isinstance(value, list) and value:
         count = _count(value)
-        if count:
+        if 2 * count >= len(value) and count:
             return Detection(NAME, 0.95, f"a list with {count} JSON-RPC message(s)")
     return None
 
