@@ -66,7 +66,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 def build_receipt(
     result: EvaluationResult,
-    inputs: Mapping[str, str | Path | None] | None = None,
+    inputs: Mapping[str, str | Path | Mapping[str, Any] | None] | None = None,
     settings: Mapping[str, Any] | None = None,
     final_answer: str | None = None,
     *,
@@ -77,7 +77,8 @@ def build_receipt(
     Args:
         result: the evaluation.
         inputs: input files by role (``gold``, ``trace``, ``forbidden``, ``honesty_config``,
-            ``injected``, ...); entries that are None are left out.
+            ``injected``, ...), or their digests as :func:`file_digest` makes them; entries that
+            are None are left out.
         settings: settings that changed the result (``format``, ``strict``, ...). The normalised
             weights are always added, and so is whether values were compared strictly.
         final_answer: a final answer given from outside the trace; only its hash is kept.
@@ -147,7 +148,9 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _digest(path: str | Path) -> dict[str, Any]:
+def _digest(path: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(path, Mapping):
+        return dict(path)
     try:
         return file_digest(path)
     except OSError as error:
@@ -387,7 +390,8 @@ def read_inputs(
 
     Args:
         trace, gold, forbidden, honesty_file, injected: the files.
-        settings: ``format``, ``strict`` and ``require_completed``.
+        settings: ``format``, ``strict`` and ``require_completed``; ``locator`` says which run of
+            a document is meant that holds several.
         weights: score weights; None takes those of the contract.
         honesty: settings of the honesty checks, instead of a file.
         final_answer: the final answer, when the trace does not hold one.
@@ -401,14 +405,17 @@ def read_inputs(
         ContractError: the gold file or the rules are wrong.
     """
     from toolscore_pipeline.api import single_run
-    from toolscore_pipeline.contract import Contract, load_expected, load_forbidden_rules
+    from toolscore_pipeline.contract import Contract, load_forbidden_rules
     from toolscore_pipeline.judgments import compile_judgment
     from toolscore_pipeline.loading import read_file
 
     settings = dict(settings or {})
     runs = read_file(trace, format=settings.get("format") or "auto")
+    if (locator := settings.get("locator")) is not None:
+        runs = [run for run in runs if run.locator == locator]
     if len(runs) != 1:
-        raise InputError(f"expected one run, got {len(runs)}", path=trace)
+        where = f" at {locator}" if locator is not None else ""
+        raise InputError(f"expected one run{where}, got {len(runs)}", path=trace)
     faults = None
     if injected is not None:
         from toolscore_pipeline.honesty import load_injected
@@ -421,7 +428,7 @@ def read_inputs(
     run = single_run(runs[0], final_answer=final_answer, injected=faults)
     if probes is not None and run.probes is None:
         run = replace(run, probes=probes)
-    expected = load_expected(gold)
+    expected = _expected(gold)
     judgment = compile_judgment(
         expected,
         weights=weights,
@@ -442,6 +449,19 @@ def read_inputs(
     }
     files = {role: Path(path) for role, path in named.items() if path is not None}
     return Inputs(run, judgment, files, settings)
+
+
+def _expected(gold: str | Path) -> Any:
+    """What a gold file or contract expects; which runs a project binds it to plays no part."""
+    from toolscore_pipeline.contract import expected_from_document, is_contract
+    from toolscore_pipeline.documents import load_document
+
+    document = load_document(Path(gold))
+    if is_contract(document.value):
+        bound = ("task", "variant", "source")
+        value = {key: item for key, item in document.value.items() if key not in bound}
+        document = replace(document, value=value)
+    return expected_from_document(document)
 
 
 def _with_weights(judgment: Judgment, weights: Mapping[str, float]) -> Judgment:
@@ -465,7 +485,8 @@ def inputs_of(receipt: Mapping[str, Any], base: str | Path, **instead: Any) -> I
     """
     files = {role: Path(base) / entry["path"] for role, entry in receipt["inputs"].items()}
     settings = {
-        name: receipt["settings"].get(name) for name in ("format", "strict", "require_completed")
+        name: receipt["settings"].get(name)
+        for name in ("format", "strict", "require_completed", "locator")
     }
     found: dict[str, Any] = {
         "trace": files.get("trace"),
@@ -589,6 +610,7 @@ def regrade(
             "format": format or receipt["settings"].get("format"),
             "strict": receipt["settings"].get("strict") if strict is None else strict,
             "require_completed": receipt["settings"].get("require_completed"),
+            "locator": receipt["settings"].get("locator"),
         }
         if gold is not None and _declares_weights(gold):
             instead["applied_weights"] = None
@@ -635,9 +657,9 @@ def _mismatch(problems: Sequence[str], source: Path) -> ReceiptMismatchError:
 
 
 def _declares_weights(gold: str | Path) -> bool:
-    from toolscore_pipeline.contract import Contract, load_expected
+    from toolscore_pipeline.contract import Contract
 
-    expected = load_expected(gold)
+    expected = _expected(gold)
     return isinstance(expected, Contract) and bool(expected.weights)
 
 
@@ -646,3 +668,10 @@ def percent(score: float | None, grade: str | None) -> str:
     if score is None or not math.isfinite(score):
         return "-"
     return f"{score:.1%} {grade}" if grade else f"{score:.1%}"
+
+
+def percent_change(delta: float | None) -> str:
+    """A change of score for people: ``+57.4%``; a dash where there is none to tell."""
+    if delta is None:
+        return "-"
+    return f"{delta if abs(delta) >= 0.0005 else 0.0:+.1%}"

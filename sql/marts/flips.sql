@@ -373,7 +373,8 @@ keep_changes as (
     select *
     from gather
     where
-        before_score is distinct from after_score
+        -- Dividing other weights by their sum moves a score by a rounding error, which is no change.
+        abs(after_score - before_score) > 1e-9
         or before_outcome != after_outcome
         or len(moved_metrics) > 0
         or len(moved_checks) > 0
