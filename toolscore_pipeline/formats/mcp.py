@@ -341,10 +341,12 @@ def _result(result: Any) -> Any:
     if not isinstance(result, dict):
         return result
     content = result.get("content")
-    # A null structuredContent is a value; a Python dump's structured_content of None is no value.
-    structured = result.get("structuredContent", MISSING)
-    if result.get("structured_content") is not None:
-        structured = result["structured_content"]
+    # A null structuredContent is a value; in a Python dump, which writes null for all that is not
+    # set (``_meta`` too, which is never null on the wire), it is none.
+    structured = either(result, "structuredContent", "structured_content", default=MISSING)
+    is_dump = "structured_content" in result or result.get("_meta", MISSING) is None
+    if structured is None and is_dump:
+        structured = MISSING
     if structured is MISSING and isinstance(content, list):
         text = one_text(content)
         if isinstance(text, str):
