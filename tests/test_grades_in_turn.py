@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pytest
+
 from toolscore_pipeline import api
+from toolscore_pipeline.judgments import compile_judgment
+from toolscore_pipeline.runner import Engine
 
 SHORT = [{"tool": "list_notes"}]
 LONG = [{"tool": "save_note", "args": {"title": "groceries", "body": {"$regex": "eggs.*milk"}}}]
@@ -23,3 +28,24 @@ def test_a_run_without_calls_has_a_redundant_rate_of_zero():
     assert result.metrics["efficiency_metrics"]["redundant_rate"] == 0.0
     # Nothing selected, no argument, no sequence, and nothing redundant: 0.1 * (1 - 0).
     assert abs(result.score - 0.1) < 1e-12
+
+
+def test_a_judgment_that_fails_to_load_does_not_spoil_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    grader, run = api.Grader(threads=1), api.single_run([{"tool": "list_notes", "result": "x"}])
+    short, long = compile_judgment(SHORT), compile_judgment(LONG)
+    fill = Engine.fill
+
+    def refuse(engine: Engine, name: str, rows: pa.Table) -> None:
+        if name == "judgment.patterns":
+            raise OSError("no")
+        fill(engine, name, rows)
+
+    before = next(grader.grade([run], [short])).to_dict()
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "fill", refuse)
+        with pytest.raises(OSError, match="no"):
+            next(grader.grade([run], [long]))
+    # Half of the other judgment's tables are loaded by now.
+    assert next(grader.grade([run], [short])).to_dict() == before

@@ -96,6 +96,7 @@ class Grader:
         if wanted == self._loaded:
             return
         tables = judgment_tables(list(distinct.values()))
+        self._loaded = ()  # should one of the tables be refused, the others are not those of before
         for name, rows in tables.items():
             engine.fill(f"judgment.{name}", rows)
         self._judgments = judgment_rows(tables)
