@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -19,6 +19,7 @@ from typing import Any, Literal, NoReturn
 import yaml
 
 from toolscore_pipeline.errors import InputError, Problem
+from toolscore_pipeline.jsonio import MAX_DEPTH, depth
 
 Kind = Literal["json", "yaml"]
 """The two notations a document can be written in."""
@@ -29,6 +30,13 @@ JSON_SUFFIXES = frozenset({".json"})
 MAX_YAML_NODES = 1_000_000
 """Values a YAML document may come to once its aliases are followed."""
 
+LONE_SURROGATE = "got half a surrogate pair, expected whole characters"
+"""What is wrong with a text such as ``"\\ud800"``."""
+
+MAX_DIGITS = 4300
+"""Digits an integer may have; Python converts no more."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$-]*")
 _LAST_STEP = re.compile(r"(\.[A-Za-z_$][\w$-]*|\[\d+\]|\[\"(?:[^\"\\]|\\.)*\"\])$")
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -86,6 +94,20 @@ def child_path(path: str, step: str | int) -> str:
     return f"{path}[{json.dumps(step, ensure_ascii=False)}]"
 
 
+def find_lone_surrogates(value: Any, path: str = "$") -> Iterator[str]:
+    """The JSON paths of the texts, and of objects with keys, that hold half a surrogate pair."""
+    if isinstance(value, str):
+        if _SURROGATE.search(value):
+            yield path
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from find_lone_surrogates(key, path)
+            yield from find_lone_surrogates(item, child_path(path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from find_lone_surrogates(item, child_path(path, index))
+
+
 def load_document(path: str | Path) -> Document:
     """Read a JSON or YAML file (by its suffix; any other suffix is read as what it looks like).
 
@@ -123,10 +145,17 @@ def parse_document(text: str, *, path: str | Path | None = None, kind: Kind = "j
     """
     if not text.strip():
         raise InputError("the document is empty", path=path, line=1)
+    too_deep = InputError(f"nested deeper than {MAX_DEPTH} levels", path=path)
     try:
-        return _parse_yaml(text, path) if kind == "yaml" else _parse_json(text, path)
+        document = _parse_yaml(text, path) if kind == "yaml" else _parse_json(text, path)
     except RecursionError:
-        raise InputError("the document is nested too deeply", path=path) from None
+        raise too_deep from None
+    if depth(document.value) > MAX_DEPTH:
+        raise too_deep
+    for place in find_lone_surrogates(document.value):
+        line = document.line_of(place)
+        raise InputError(LONE_SURROGATE, path=path, line=line, json_path=place)
+    return document
 
 
 class _Refused(Exception):
@@ -136,7 +165,11 @@ class _Refused(Exception):
 def _parse_json(text: str, path: str | Path | None) -> Document:
     try:
         value = json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_refuse,
+            parse_float=_finite,
+            parse_int=_integer,
         )
     except json.JSONDecodeError as error:
         detail = error.msg[:1].lower() + error.msg[1:]
@@ -150,8 +183,6 @@ def _parse_json(text: str, path: str | Path | None) -> Document:
         raise InputError(
             problem.reason, path=path, line=problem.line, json_path=problem.json_path
         ) from None
-    except ValueError as error:  # an integer of more digits than Python converts
-        raise InputError(f"not JSON: {error}", path=path) from None
     lines: dict[str, int] = {}
 
     def find_lines() -> dict[str, int]:
@@ -178,6 +209,12 @@ def _finite(text: str) -> float:
     if math.isinf(value):
         raise _Refused
     return value
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise _Refused
+    return int(text)
 
 
 class _JsonPlaces:
@@ -211,14 +248,9 @@ class _JsonPlaces:
             return self._array(position + 1, path)
         token = (_JSON_STRING if opening == '"' else _JSON_SCALAR).match(self.text, position)
         end = token.end() if token else len(self.text)
-        if opening != '"' and not math.isfinite(float(_number(self.text[position:end]))):
-            self.refusals.append(
-                Problem(
-                    f"got {self.text[position:end]}, expected a finite number ({_NOT_FINITE})",
-                    path,
-                    self._line_at(position),
-                )
-            )
+        reason = None if opening == '"' else _refusal(self.text[position:end])
+        if reason:
+            self.refusals.append(Problem(reason, path, self._line_at(position)))
         return end
 
     def _object(self, position: int, path: str) -> int:
@@ -251,9 +283,17 @@ class _JsonPlaces:
         return position + 1
 
 
-def _number(token: str) -> float:
-    """The token as a number; 0 for ``true``, ``false`` and ``null``."""
-    return 0.0 if token in ("true", "false", "null") else float(token)
+def _too_long(integer: str) -> str:
+    return f"got an integer of {len(integer):,} digits, expected at most {MAX_DIGITS:,}"
+
+
+def _refusal(token: str) -> str | None:
+    """Why a strict reader refuses a bare word; None for the numbers and names of JSON."""
+    if token.lstrip("-").isdigit():
+        return _too_long(token) if len(token) > MAX_DIGITS else None
+    if token in ("true", "false", "null") or math.isfinite(float(token)):
+        return None
+    return f"got {token}, expected a finite number ({_NOT_FINITE})"
 
 
 class _YamlLoader(yaml.SafeLoader):
@@ -348,6 +388,8 @@ class _YamlReader:
         text = str(node.value)
         if node.tag == _STR:
             return text
+        if node.tag == _INT and len(text) > MAX_DIGITS:
+            raise self._error(_too_long(text), node, json_path)
         try:
             if node.tag == _NULL:
                 return None
