@@ -96,7 +96,7 @@ def test_settings_change_the_id() -> None:
         compile_judgment(CONTRACT),
         compile_judgment(CONTRACT, strict=True),
         compile_judgment(CONTRACT, forbidden=[{"tool": "rm"}]),
-        compile_judgment(CONTRACT, honesty={"checks": []}),
+        compile_judgment(CONTRACT, honesty={"disclosure": False}),
         compile_judgment(CONTRACT, require_completed=True),
         compile_judgment(CONTRACT["required"][:1]),
         compile_judgment({"required": CONTRACT["required"][:1]}),  # a contract, not a gold list
@@ -292,3 +292,35 @@ def test_fifty_contracts_of_256_combinations_compile_in_seconds() -> None:
     assert time.perf_counter() - started < 10
     assert tables["expected_calls"].num_rows == 50 * 256 * 8
     assert tables["patterns"].num_rows == 16
+
+
+@pytest.mark.parametrize(
+    ("expected", "settings", "sentence"),
+    [
+        (None, {}, "at $: got null, expected a list"),
+        ([{"tool": "a\ud800"}], {}, "at $.required[0].tool: got half a surrogate pair"),
+        ([{"tool": "a", "args": {"x": ["\udfff"]}}], {}, "at $.required[0].args.x[0]: got half"),
+        ([], {"forbidden": 5}, "at $: got 5, expected a list"),
+        ([], {"min_score": "0.9"}, "min_score: got '0.9', expected a number from 0 to 1"),
+        ([], {"honesty": "off"}, "at $: honesty settings must be an object, got str"),
+        ([], {"honesty": {"disclosre": False}}, "unknown honesty setting 'disclosre'; did you"),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_sentence(
+    expected: Any, settings: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises((ContractError, SettingsError)) as caught:
+        compile_judgment(expected, **settings)
+    assert sentence in str(caught.value)
+
+
+def test_a_value_that_holds_itself_is_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(ContractError, match="nested deeper than 254 levels"):
+        compile_judgment([{"tool": "a", "args": {"x": endless}}])
+
+
+def test_the_letters_of_an_escape_are_text_like_any_other() -> None:
+    judgment = compile_judgment([{"tool": "a", "args": {"x": "\\ud800"}}])
+    assert rows(judgment, "pattern_args", "lenient_key") == [('"\\\\ud800"',)]

@@ -28,6 +28,7 @@ from toolscore_pipeline.errors import InputError, UsageError
 from toolscore_pipeline.evidence_tables import tables_from_runs
 from toolscore_pipeline.formats import read_value
 from toolscore_pipeline.judgments import Judgment, compile_judgment, judgment_tables
+from toolscore_pipeline.matchers import describe
 from toolscore_pipeline.model import Run
 from toolscore_pipeline.probes import declared_effects, probe
 from toolscore_pipeline.result import EvaluationResult, parse_json
@@ -182,7 +183,8 @@ def evaluate(
     Args:
         expected: a list of calls (``tool``, ``args``), a :class:`Contract`, or a contract mapping.
         actual: a list of calls, a :class:`Run`, a response object, or any trace that can be read.
-        weights: score weights; merged with the defaults (or the contract's) and divided by their sum.
+        weights: score weights, instead of the contract's; merged with the defaults and divided by
+            their sum.
         strict: compare values type and all.
         forbidden: forbidden rules, added to the contract's.
         final_answer: the final answer, when the trace does not hold one.
@@ -193,8 +195,8 @@ def evaluate(
         format: the trace format; ``auto`` detects it.
 
     Raises:
-        ContractError: the expectation is malformed. InputError: the trace cannot be read.
-        SettingsError: a weight is unknown, negative or not finite.
+        ContractError: the expectation, the honesty settings or the injected faults are malformed.
+        InputError: the trace cannot be read. SettingsError: a weight or the passing score is wrong.
     """
     judgment = compile_judgment(
         expected,
@@ -330,13 +332,15 @@ def single_run(
         InputError: it holds several runs, or none can be read from it.
     """
     run = actual if isinstance(actual, Run) else _only(read_value(actual, format=format), None)
-    if final_answer is None and injected is None:
-        return run
-    return replace(
-        run,
-        final_answer=run.final_answer if final_answer is None else final_answer,
-        injected=run.injected if injected is None else injected,
-    )
+    if final_answer is not None:
+        if not isinstance(final_answer, str):
+            raise InputError(f"final_answer: got {describe(final_answer)}, expected text")
+        run = replace(run, final_answer=final_answer)
+    if injected is not None:
+        from toolscore_pipeline.honesty import injected_from_mapping
+
+        run = replace(run, injected=injected_from_mapping(injected))
+    return run
 
 
 def _only(runs: Sequence[Run], path: str | None) -> Run:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 from toolscore_pipeline.documents import Document, child_path, load_document
 from toolscore_pipeline.errors import ContractError, Problem, SettingsError, nearest
+from toolscore_pipeline.jsonio import MAX_DEPTH
 from toolscore_pipeline.matchers import (
     OPERATORS,
     decide,
@@ -287,7 +288,10 @@ def rules_from_json(data: Any) -> list[Call]:
 
 def _read(data: Any, read: Callable[[Any, list[Problem]], _T]) -> _T:
     problems: list[Problem] = []
-    result = read(data, problems)
+    try:
+        result = read(data, problems)
+    except RecursionError:  # a value that holds itself, or hundreds of levels
+        raise ContractError([Problem(f"nested deeper than {MAX_DEPTH} levels", "$")]) from None
     if problems:
         raise ContractError(problems)
     return result
@@ -492,7 +496,7 @@ def _contract(data: Any, problems: list[Problem]) -> Contract:
                 problems.extend(_weight_problems(value, place))
                 contract.weights = dict(value) if isinstance(value, Mapping) else None
             case "min_score":
-                if not _is_share(value):
+                if not is_share(value):
                     problems.append(
                         Problem(f"got {describe(value)}, expected a number from 0 to 1", place)
                     )
@@ -532,7 +536,8 @@ def _as_mapping(contract: Contract) -> dict[str, Any]:
     return mapping
 
 
-def _is_share(value: Any) -> bool:
+def is_share(value: Any) -> bool:
+    """Whether ``value`` is a number from 0 to 1; a boolean is none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 

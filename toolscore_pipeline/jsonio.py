@@ -228,7 +228,7 @@ def _plain_loads(text: str) -> tuple[Any, Flags]:
     if depth(value) > MAX_DEPTH:
         raise InputError(f"nested deeper than {MAX_DEPTH} levels")
     if "\\ud" in text or "\\uD" in text or _SURROGATE.search(text):
-        value, is_mended = _without_surrogates(value)
+        value, is_mended = without_surrogates(value)
         if is_mended:
             flags.add(LONE_SURROGATE)
     return value, frozenset(flags)
@@ -274,21 +274,22 @@ def _find_token(text: str, token: str) -> tuple[int, int]:
     return 1, 1
 
 
-def _without_surrogates(value: Any) -> tuple[Any, bool]:
+def without_surrogates(value: Any) -> tuple[Any, bool]:
+    """JSON values with each lone surrogate as its escape, and whether there was one."""
     if isinstance(value, str):
         if _SURROGATE.search(value):
             return value.encode("utf-8", "backslashreplace").decode(), True
         return value, False
     if isinstance(value, dict):
         pairs = {
-            _without_surrogates(key)[0]: _without_surrogates(item) for key, item in value.items()
+            without_surrogates(key)[0]: without_surrogates(item) for key, item in value.items()
         }
         is_mended = any(mended for _, mended in pairs.values()) or any(
-            _SURROGATE.search(key) for key in value
+            isinstance(key, str) and _SURROGATE.search(key) for key in value
         )
         return {key: item for key, (item, _) in pairs.items()}, is_mended
     if isinstance(value, list):
-        items = [_without_surrogates(item) for item in value]
+        items = [without_surrogates(item) for item in value]
         return [item for item, _ in items], any(mended for _, mended in items)
     return value, False
 

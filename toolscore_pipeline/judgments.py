@@ -22,10 +22,12 @@ from toolscore_pipeline.contract import (
     contract_from_mapping,
     gold_from_json,
     is_contract,
+    is_share,
     normalize_weights,
     rules_from_json,
 )
-from toolscore_pipeline.errors import SettingsError
+from toolscore_pipeline.documents import LONE_SURROGATE, find_lone_surrogates
+from toolscore_pipeline.errors import ContractError, Problem, SettingsError
 from toolscore_pipeline.hashing import canonical_json, json_sha256
 from toolscore_pipeline.matchers import declare, from_stored, has_matcher, value_keys
 
@@ -200,17 +202,16 @@ def compile_judgment(
         contract = contract_from_mapping(expected)
         from_contract = True
     else:
-        calls = expected if isinstance(expected, (dict, list)) else list(expected)
-        contract = Contract(required=list(gold_from_json(calls)))
+        contract = Contract(required=list(gold_from_json(_listed(expected))))
         from_contract = False
-    rules = contract.forbidden + (rules_from_json(list(forbidden)) if forbidden else [])
+    rules = contract.forbidden + (rules_from_json(_listed(forbidden)) if forbidden else [])
     if min_score is None:
         min_score = contract.min_score if from_contract else DEFAULT_MIN_SCORE
-    elif isinstance(min_score, bool) or not 0 <= min_score <= 1:
+    elif not is_share(min_score):
         raise SettingsError(f"min_score: got {min_score!r}, expected a number from 0 to 1")
     applied = normalize_weights(contract.weights if weights is None else weights)
-    if honesty is not None and hasattr(honesty, "to_dict"):
-        honesty = honesty.to_dict()
+    if honesty is not None:
+        honesty = _checked_honesty(honesty)
     declared = {
         "kind": "contract" if from_contract else "gold",
         "required": [_declared_entry(entry) for entry in contract.required],
@@ -223,6 +224,10 @@ def compile_judgment(
         "honesty": honesty,
     }
     text = canonical_json(declared)
+    # Half a surrogate pair is written so; a backslash and these letters look the same.
+    if b"\\ud" in text:
+        for place in find_lone_surrogates(declared):
+            raise ContractError([Problem(LONE_SURROGATE, place)])
     return Judgment(
         judgment_id=json_sha256(declared),
         judgment_json=text.decode("utf-8"),
@@ -237,6 +242,21 @@ def compile_judgment(
         honesty=honesty,
         _declared=declared,
     )
+
+
+def _listed(given: Any) -> Any:
+    """Any iterable of calls as a list; what is none, and an object, as it is, to be refused."""
+    is_many = isinstance(given, Iterable) and not isinstance(given, (dict, str, bytes))
+    return list(given) if is_many else given
+
+
+def _checked_honesty(settings: Any) -> Any:
+    if hasattr(settings, "to_dict"):
+        return settings.to_dict()
+    from toolscore_pipeline.honesty import config_from_mapping
+
+    config_from_mapping(settings)
+    return settings
 
 
 def judgment_from_json(text: str) -> Judgment:

@@ -25,7 +25,7 @@ from typing import Any, Protocol, cast
 
 from toolscore_pipeline.errors import InputError, UsageError, unknown_name
 from toolscore_pipeline.formats._common import NO_CALLS_WARNING, Detection
-from toolscore_pipeline.jsonio import find_non_json
+from toolscore_pipeline.jsonio import MAX_DEPTH, find_non_json, without_surrogates
 from toolscore_pipeline.model import Run
 
 __all__ = [
@@ -125,7 +125,10 @@ def read_value(
             its format finds nothing to read.
     """
     if not is_strict_json:
-        value = to_plain(value)
+        try:
+            value, _ = without_surrogates(to_plain(value))
+        except RecursionError:
+            raise InputError(f"nested deeper than {MAX_DEPTH} levels") from None
         for path, number in find_non_json(value):
             raise InputError(f"{number} is no JSON number", json_path=path)
     chosen = choose(value, format)
