@@ -320,7 +320,8 @@ def test_a_query_source_that_selects_nothing_is_refused(tmp_path):
         'sources: [{name: lake, query: lake.sql}]\ncontracts: ["contracts/*.yaml"]\n',
         encoding="utf-8",
     )
-    with pytest.raises(InputError, match="'lake' is no SELECT"):
+    # DuckDB 2 answers such a statement with a count, which is no run.
+    with pytest.raises(InputError, match="'lake' is no SELECT|the columns are: Count"):
         rebuild(folder)
 
 
