@@ -47,7 +47,9 @@ def model(number: int, inputs: Any = None, outputs: Any = None, **more: Any) -> 
 
 
 def asks(*calls: tuple[str | None, str]) -> list[dict[str, Any]]:
-    parts = [{"type": "tool_call", "id": key, "name": name, "arguments": {}} for key, name in calls]
+    parts: list[Any] = [
+        {"type": "tool_call", "id": key, "name": name, "arguments": {}} for key, name in calls
+    ]
     return [{"role": "assistant", "parts": parts}]
 
 
@@ -260,7 +262,7 @@ def test_the_answer_before_a_later_call_is_no_final_answer() -> None:
 
 
 def test_only_model_spans_count_tokens() -> None:
-    usage = {"gen_ai__usage__input_tokens": 10, "gen_ai__usage__output_tokens": 5}
+    usage: dict[str, Any] = {"gen_ai__usage__input_tokens": 10, "gen_ai__usage__output_tokens": 5}
     agent = span(1, gen_ai__operation__name="invoke_agent", **usage)
     run = one([agent, model(2, **usage), model(3, gen_ai__usage__prompt_tokens="7")])
     assert (run.input_tokens, run.output_tokens, run.model) == (17, 5, "m")

@@ -167,7 +167,7 @@ def test_without_ids_results_pair_per_name_in_order_and_say_so() -> None:
     def back(name: str, value: int) -> dict[str, Any]:
         return {"functionResponse": {"name": name, "response": {"output": value}}}
 
-    contents = [
+    contents: list[dict[str, Any]] = [
         {"role": "model", "parts": [call("a"), call("b"), call("a")]},
         {"role": "user", "parts": [back("b", 1), back("a", 2), back("a", 3)]},
     ]
@@ -272,7 +272,8 @@ def test_what_is_no_instant_is_none(value: Any) -> None:
 
 
 def test_numbers_that_are_none_stay_unknown() -> None:
-    assert [number(item) for item in (1, "2.5", True, None, "x", [], 10**400)] == [
+    numbers: list[Any] = [1, "2.5", True, None, "x", [], 10**400]
+    assert [number(item) for item in numbers] == [
         1.0, 2.5, None, None, None, None, None,
     ]  # fmt: skip
     assert [integer(item) for item in (1, "2", 3.0, 3.5, True, 2**63, "x")] == [

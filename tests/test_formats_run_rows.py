@@ -149,7 +149,7 @@ def test_a_row_with_messages_is_read_through_their_own_format() -> None:
 
 
 def test_rows_of_a_query_may_hold_their_calls_as_json_text() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"task": "a", "variant": "x", "calls": '[{"tool": "t", "args": {"n": 9007199254740993}}]'},
         {"task": "b", "variant": "x", "calls": ['{"tool": "t", "args": {"n": 2}}'], "extra": 1.5},
     ]
@@ -175,7 +175,8 @@ def test_a_row_without_calls_is_a_run_with_a_warning() -> None:
 
 def plain_tables(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
     """The tables that the plain reader and the builder make of lines of JSON."""
-    builder, ordinals = TableBuilder(is_strict_json=True), {}
+    builder = TableBuilder(is_strict_json=True)
+    ordinals: dict[Any, int] = {}
     for number, line in enumerate(lines, start=1):
         value, _ = jsonio.strict_loads(line)
         run = run_rows.read_row(value, locator=f"line {number}")
@@ -188,7 +189,8 @@ def plain_tables(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
 
 def assert_same(lines: list[bytes], *, is_fast: bool | None = None) -> None:
     """The fast path reads what it takes as the plain reader does."""
-    tables, ordinals = RowTables(), {}
+    tables = RowTables()
+    ordinals: dict[Any, int] = {}
     count, left = tables.add(b"\n".join(lines) + b"\n", 1, ordinals, document=("d", "s", "p"))
     if is_fast is not None:
         assert (count == len(lines)) is is_fast
