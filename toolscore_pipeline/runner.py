@@ -38,7 +38,9 @@ OUTPUTS = (
     "grades.expectations",
 )
 INPUT_LAYERS = ("settings", "raw", "evidence", "judgment")
-STATISTICS_OPTIMIZERS = "statistics_propagation,compressed_materialization"
+# What a kept plan must not be made with: conclusions from the statistics of the rows it was planned
+# for, and filters that one execution leaves in the plan for the next.
+UNSAFE_IN_KEPT_PLANS = "statistics_propagation,compressed_materialization,join_filter_pushdown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class Engine:
         """
         # A prepared plan outlives the rows it was made for. What the optimizer concludes from their
         # statistics (how long a text can be, that a column has no NULL) would be wrong for the next.
-        self.connection.execute(f"set disabled_optimizers = '{STATISTICS_OPTIMIZERS}'")
+        self.connection.execute(f"set disabled_optimizers = '{UNSAFE_IN_KEPT_PLANS}'")
         try:
             if self._grade_statement is None:
                 self._grade_statement = self.compose()
