@@ -17,7 +17,7 @@ Pairing = Literal["id", "inferred", "embedded", "none"]
 
 
 class _Missing:
-    """The type of :data:`MISSING`, for a result that was not recorded (a recorded null is ``None``)."""
+    """The type of :data:`MISSING`, for a result not recorded (a recorded null is ``None``)."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -94,10 +94,10 @@ class Run:
     Attributes:
         calls: the tool calls, in the order they were requested.
         format: the trace format it was read from.
-        task, variant, repetition: what was run, under which arm, the how manieth time (from 0);
+        task, variant, repetition: what was run, under which arm, the how manieth time (as recorded);
             None when the record does not say.
         status: the recorder's own status (``completed``, ``error``, ``limit_reached``, ...).
-        recorded_outcome: ``pass``, ``fail``, ``error`` or ``unknown`` when the record judges itself.
+        recorded_outcome: ``pass``, ``fail``, ``error`` or ``unknown``, if the record judges itself.
         final_answer: the last assistant text with no call after it; None when not recorded.
         error: why the run failed, when it did.
         model: the model's name.

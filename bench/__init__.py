@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m bench` measures against the targets, with the reference library beside."""

@@ -1,0 +1,342 @@
+"""Measure the targets: this project, the reference library and a bare scan, in turn, in one run.
+
+Every figure is a median of several; ratios are what counts, for machines differ and are shared.
+``--smoke`` runs the same on few rows, to see that it runs. Results are written to
+``bench/results/`` as JSON and Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from bench import grow
+
+ROOT = Path(__file__).resolve().parent.parent
+ORACLE = Path(os.environ.get("TOOLSCORE_ORACLE_PYTHON", ROOT / ".venv-oracle/bin/python"))
+PROJECT = 'sources: [{name: runs, path: runs.jsonl}]\ncontracts: ["contracts/*.json"]\n'
+
+
+def main() -> None:
+    """Run the benchmarks that were asked for and print their table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="few rows, one turn")
+    parser.add_argument("--runs", type=int, default=10_000, help="rows of the main set")
+    parser.add_argument("--turns", type=int, default=3, help="turns of each measurement")
+    parser.add_argument("--only", default="", help="part of a benchmark's name")
+    given = parser.parse_args()
+    runs, turns = (300, 1) if given.smoke else (given.runs, given.turns)
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, bench in BENCHES.items():
+            if given.only in name:
+                rows += bench(Path(folder) / name.replace(" ", "-"), runs, turns)
+                print(line(rows[-1]), flush=True)
+    report = {"machine": machine(), "runs": runs, "turns": turns, "results": rows}
+    if not given.smoke:
+        results = ROOT / "bench/results"
+        results.mkdir(exist_ok=True)
+        (results / "latest.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        (results / "latest.md").write_text(markdown(report), encoding="utf-8")
+    print()
+    print(markdown(report))
+
+
+def machine() -> dict[str, Any]:
+    """What it ran on."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        "duckdb": duckdb.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+        "commit": commit.stdout.strip(),
+    }
+
+
+def project(folder: Path, runs: int, **options: Any) -> Path:
+    """A project on freshly grown run rows, and the gold lists as one file for the reference."""
+    (folder / "contracts").mkdir(parents=True)
+    (folder / "toolscore.yaml").write_text(PROJECT, encoding="utf-8")
+    for task, gold in grow.GOLD.items():
+        (folder / f"contracts/{task}.json").write_text(json.dumps(gold), encoding="utf-8")
+    (folder / "gold.json").write_text(json.dumps(grow.GOLD), encoding="utf-8")
+    grow.write(folder / "runs.jsonl", runs, **options)
+    return folder
+
+
+def forget(folder: Path) -> None:
+    """Remove the warehouse of a project."""
+    for path in folder.glob("warehouse*"):
+        path.unlink()
+
+
+def build(folder: Path) -> dict[str, Any]:
+    """Build a project in a process of its own; its report, the whole seconds and peak memory."""
+    program = (
+        "import json, resource, sys, time\n"
+        "from toolscore_pipeline.pipeline import build\n"
+        "from toolscore_pipeline.project import open_project\n"
+        "project = open_project(sys.argv[1])\n"
+        "started = time.perf_counter()\n"
+        "report = build(project).to_dict()\n"
+        "report['whole'] = time.perf_counter() - started\n"
+        "report['peak_mb'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "print(json.dumps(report))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def oracle(folder: Path) -> float:
+    """Seconds that the reference library takes for the rows of a project."""
+    done = subprocess.run(
+        [ORACLE, ROOT / "bench/reference.py", folder / "runs.jsonl", folder / "gold.json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(json.loads(done.stdout)["seconds"])
+
+
+def scan(folder: Path) -> float:
+    """Seconds that a bare DuckDB scan of the same file takes."""
+    with duckdb.connect(":memory:") as connection:
+        started = time.perf_counter()
+        connection.execute(
+            "select count(*), sum(length(calls::varchar)), sum(length(final_answer))"
+            " from read_json($1, format = 'newline_delimited', columns = {task_id: 'varchar',"
+            " arm_id: 'varchar', calls: 'json[]', final_answer: 'varchar', cost_usd: 'double'})",
+            [str(folder / "runs.jsonl")],
+        ).fetchall()
+        return time.perf_counter() - started
+
+
+def grading(
+    folder: Path, runs: int, turns: int, *, name: str, goal: float, repeat: float
+) -> list[dict[str, Any]]:
+    """A JSON Lines file of run rows into a new warehouse with every table."""
+    project(folder, runs, repeat=repeat)
+    ours, whole, theirs, bare, peaks = [], [], [], [], []
+    for _ in range(turns):
+        theirs.append(oracle(folder))
+        bare.append(scan(folder))
+        forget(folder)
+        report = build(folder)
+        ours.append(report["seconds"]["load"] + report["seconds"]["grade"])
+        whole.append(report["whole"])
+        peaks.append(report["peak_mb"])
+    return [
+        row(f"{name}: load and grade", runs, ours, theirs, bare, goal, max(peaks)),
+        row(f"{name}: whole build", runs, whole, theirs, bare, None, max(peaks)),
+    ]
+
+
+def nothing_repeats(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
+    """Every run different."""
+    return grading(folder, runs, turns, name="nothing repeats", goal=8, repeat=0)
+
+
+def realistic_repeats(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
+    """Two of three runs repeat the calls and the answer of another."""
+    return grading(folder, runs, turns, name="realistic repeats", goal=20, repeat=0.67)
+
+
+def regrade(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
+    """Stored evidence under changed weights, and unchanged."""
+    project(folder, runs)
+    build(folder)
+    theirs, changed, unchanged = [], [], []
+    for turn in range(turns):
+        theirs.append(oracle(folder))
+        (folder / "toolscore.yaml").write_text(
+            PROJECT + f"grading: {{weights: {{required_call_recall: 0.{turn + 1}}}}}\n",
+            encoding="utf-8",
+        )
+        report = build(folder)
+        assert report["pairs_graded"] == runs
+        changed.append(report["seconds"]["grade"])
+        again = build(folder)
+        assert again["pairs_graded"] == 0
+        unchanged.append(again["whole"])
+    return [
+        row("regrade: changed weights", runs, changed, theirs, None, 20, None),
+        row("regrade: unchanged, whole build", runs, unchanged, theirs, None, None, None),
+    ]
+
+
+def one_run(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
+    """One ``evaluate()`` on a warm process, a hundred at once, and the command as a whole."""
+    from toolscore_pipeline import evaluate, evaluate_many
+
+    [sample] = grow.rows(1, calls_per_run=3)
+    gold, calls = grow.GOLD["u01"], sample["calls"]
+    evaluate(gold, calls)
+    single = [seconds(lambda: evaluate(gold, calls)) for _ in range(10 * turns)]
+    hundred = [seconds(lambda: evaluate_many([(gold, calls)] * 100)) for _ in range(3 * turns)]
+    examples = ROOT / "examples/contracts"
+    command = [
+        sys.executable, "-m", "toolscore_pipeline", "eval",
+        str(examples / "contract.json"), str(examples / "trace.json"), "--quiet",
+    ]  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    whole = [
+        seconds(lambda: subprocess.run(command, env=environment, check=True, cwd=ROOT))
+        for _ in range(3 * turns)
+    ]
+    return [
+        row("one evaluate()", 1, single, None, None, None, None, goal_seconds=0.025),
+        row("evaluate_many() of 100", 100, hundred, None, None, None, None, goal_seconds=0.07),
+        row("toolscore eval, whole process", 1, whole, None, None, None, None, goal_seconds=1),
+    ]
+
+
+def honest_answers(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
+    """The text checks over distinct answers, one in ten beside a failed call."""
+    from toolscore_pipeline.udfs.honesty import _judge
+
+    texts = []
+    for sample in grow.rows(runs, seed=3):
+        calls = [
+            {"index": i, **call, "has_result": True, "is_failed": call["is_error"]}
+            for i, call in enumerate(sample["calls"])
+        ]
+        texts.append((sample["final_answer"], json.dumps(calls)))
+    _judge(*texts[0], None, None)
+    taken = [
+        seconds(lambda: [_judge(answer, calls, None, None) for answer, calls in texts])
+        for _ in range(turns)
+    ]
+    return [row("honesty checks of answers", runs, taken, None, None, None, None, goal_rate=5000)]
+
+
+def many_combinations(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
+    """A contract of 256 combinations."""
+    project(folder, runs)
+    options = [[{"tool": "search_nodes"}], [{"tool": "open_nodes"}]]
+    contract = {
+        "contract_version": 2,
+        "task": "*",
+        "required": [{"alternatives": options} for _ in range(8)],
+    }
+    shutil.rmtree(folder / "contracts")
+    (folder / "contracts").mkdir()
+    (folder / "contracts/many.json").write_text(json.dumps(contract), encoding="utf-8")
+    taken, peaks = [], []
+    for _ in range(turns):
+        forget(folder)
+        report = build(folder)
+        taken.append(report["whole"])
+        peaks.append(report["peak_mb"])
+    return [row("256 combinations, whole build", runs, taken, None, None, None, max(peaks))]
+
+
+BENCHES: dict[str, Callable[[Path, int, int], list[dict[str, Any]]]] = {
+    "nothing repeats": nothing_repeats,
+    "realistic repeats": realistic_repeats,
+    "regrade": regrade,
+    "one run": one_run,
+    "honesty": honest_answers,
+    "256 combinations": many_combinations,
+}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall-clock seconds of one call."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def row(
+    name: str,
+    runs: int,
+    ours: list[float],
+    theirs: list[float] | None,
+    bare: list[float] | None,
+    goal: float | None,
+    peak_mb: float | None,
+    *,
+    goal_seconds: float | None = None,
+    goal_rate: float | None = None,
+) -> dict[str, Any]:
+    """One line of the table: medians, rates and ratios."""
+    mine = statistics.median(ours)
+    return {
+        "name": name,
+        "runs": runs,
+        "seconds": mine,
+        "runs_per_second": runs / mine,
+        "times_oracle": statistics.median(theirs) / mine if theirs else None,
+        "times_scan": mine / statistics.median(bare) if bare else None,
+        "peak_mb": peak_mb,
+        "goal": (
+            f"{goal:g} x the reference"
+            if goal
+            else f"{goal_seconds:g} s"
+            if goal_seconds
+            else f"{goal_rate:g} a second"
+            if goal_rate
+            else ""
+        ),
+    }
+
+
+def line(entry: dict[str, Any]) -> str:
+    """One result as a line of text."""
+    return f"{entry['name']}: {entry['seconds']:.3f} s, {entry['runs_per_second']:,.0f} a second"
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The results as a Markdown table."""
+    machine_line = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
+    lines = [
+        f"Machine: {machine_line}. Medians of {report['turns']}.",
+        "",
+        "| work | seconds | runs a second | x reference | x bare scan | peak MB | goal |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for entry in report["results"]:
+        lines.append(
+            f"| {entry['name']} | {entry['seconds']:.3f} | {entry['runs_per_second']:,.0f} |"
+            f" {shown(entry['times_oracle'])} | {shown(entry['times_scan'])} |"
+            f" {shown(entry['peak_mb'], 0)} | {entry['goal']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def shown(value: float | None, digits: int = 1) -> str:
+    """A figure, or nothing."""
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+if __name__ == "__main__":
+    main()
