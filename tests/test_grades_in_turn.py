@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pyarrow as pa
 import pytest
 
-from random import Random
-
 from tests.generated_cases import gold_case
 from toolscore_pipeline import api
-from toolscore_pipeline.judgments import compile_judgment
 from toolscore_pipeline.judgments import compile_judgment
 from toolscore_pipeline.runner import Engine
 

@@ -17,7 +17,12 @@ import pytest
 from tests.project_helpers import CONTRACT, ask, make_project, rebuild, rows, write_rows
 from toolscore_pipeline import api, pipeline
 from toolscore_pipeline.contract import load_contract
-from toolscore_pipeline.errors import ContractError, InputError, WarehouseError, WarehouseLockedError
+from toolscore_pipeline.errors import (
+    ContractError,
+    InputError,
+    WarehouseError,
+    WarehouseLockedError,
+)
 from toolscore_pipeline.project import load_project
 from toolscore_pipeline.warehouse import Warehouse
 
@@ -85,9 +90,7 @@ def test_new_rows_are_graded_and_old_ones_keep_their_grades(tmp_path):
 def test_a_changed_contract_regrades_its_own_task_only(tmp_path):
     folder = make_project(tmp_path / "p")
     rebuild(folder)
-    (folder / "contracts/one.yaml").write_text(
-        CONTRACT + "min_score: 0.5\n", encoding="utf-8"
-    )
+    (folder / "contracts/one.yaml").write_text(CONTRACT + "min_score: 0.5\n", encoding="utf-8")
     report = rebuild(folder)
     assert (report.judgments_added, report.pairs_graded) == (1, 20)
     # The old grades stay beside the new ones; the marts show the new.
@@ -110,7 +113,9 @@ def test_a_file_that_is_gone_takes_its_runs_with_it_and_a_moved_one_keeps_them(t
     (folder / "runs/second.jsonl").rename(folder / "runs/third.jsonl")
     moved = rebuild(folder)
     assert (moved.runs, moved.pairs_graded) == (48, 0)
-    assert ask(folder, "select count(*) from evidence.runs where path like '%third.jsonl'") == [(8,)]
+    assert ask(folder, "select count(*) from evidence.runs where path like '%third.jsonl'") == [
+        (8,)
+    ]
     (folder / "runs/third.jsonl").unlink()
     gone = rebuild(folder)
     assert (gone.runs, gone.runs_removed, gone.pairs_graded) == (40, 8, 0)
@@ -213,9 +218,8 @@ def test_a_warehouse_held_by_another_process_is_waited_for_and_then_named(tmp_pa
     holder = subprocess.Popen(
         [
             sys.executable,
-            "-c",
-            "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True);"
-            " sys.stdin.read()",
+            "-uc",
+            "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held'); sys.stdin.read()",
             str(folder / "warehouse.duckdb"),
         ],
         stdin=subprocess.PIPE,
@@ -226,7 +230,9 @@ def test_a_warehouse_held_by_another_process_is_waited_for_and_then_named(tmp_pa
     assert holder.stdin is not None
     assert holder.stdout.readline() == "held\n"
     try:
-        with pytest.raises(WarehouseLockedError, match=rf"process {holder.pid} holds the warehouse"):
+        with pytest.raises(
+            WarehouseLockedError, match=rf"process {holder.pid} holds the warehouse"
+        ):
             rebuild(folder, lock_seconds=0.3)
     finally:
         holder.stdin.close()
@@ -321,7 +327,7 @@ def test_a_query_source_that_selects_nothing_is_refused(tmp_path):
         encoding="utf-8",
     )
     # DuckDB 2 answers such a statement with a count, which is no run.
-    with pytest.raises(InputError, match="'lake' is no SELECT|the columns are: Count"):
+    with pytest.raises(InputError, match=r"'lake' is no SELECT|the columns are: Count"):
         rebuild(folder)
 
 
@@ -329,8 +335,8 @@ def test_a_query_source_loads_rows_and_keeps_other_columns(tmp_path):
     folder = make_project(tmp_path / "p", 4)
     calls = json.dumps([{"tool": "search", "args": {"q": "tea"}}, {"tool": "save", "args": {}}])
     (folder / "lake.sql").write_text(
-        f"select 'one' as task, 'v' as variant, i as repetition, '{calls}' as calls, 'red' as colour"
-        " from range(3) as r(i)",
+        f"select 'one' as task, 'v' as variant, i as repetition, '{calls}' as calls,"
+        " 'red' as colour from range(3) as r(i)",
         encoding="utf-8",
     )
     (folder / "toolscore.yaml").write_text(

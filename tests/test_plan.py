@@ -58,8 +58,14 @@ def test_a_model_file_tells_its_sentence_columns_and_inputs(tmp_path):
 def test_the_quick_reading_of_inputs_agrees_with_the_parser_on_every_file():
     for model in load_plan():
         if model.path is not None:
-            named = {name for name in model.depends_on if f"{name}," in f"{model.header.get('after', '')},"}
-            assert set(parse_dependencies(model.query)) == set(model.depends_on) - named, model.full_name
+            named = {
+                name
+                for name in model.depends_on
+                if f"{name}," in f"{model.header.get('after', '')},"
+            }
+            assert set(parse_dependencies(model.query)) == set(model.depends_on) - named, (
+                model.full_name
+            )
     for audit in load_audits():
         assert parse_dependencies(audit.query) == audit.depends_on, audit.name
 

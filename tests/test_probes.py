@@ -117,7 +117,12 @@ def test_effects_of_alternatives_are_all_declared_once():
             "contract_version": 2,
             "required": [
                 {"tool": "x", "side_effects": effect},
-                {"alternatives": [[{"tool": "y", "side_effects": effect}], [{"tool": "z", "side_effects": {"file_exists": "b"}}]]},
+                {
+                    "alternatives": [
+                        [{"tool": "y", "side_effects": effect}],
+                        [{"tool": "z", "side_effects": {"file_exists": "b"}}],
+                    ]
+                },
             ],
         }
     )

@@ -63,14 +63,16 @@ def _slow_json(value: Any) -> bytes:
     text = json.dumps(
         _plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=repr
     )
-    # A lone surrogate has no UTF-8 form; its escape keeps the document readable and the hash stable.
+    # A lone surrogate has no UTF-8 form; its escape keeps the text readable and the hash stable.
     return text.encode("utf-8", errors="backslashreplace")
 
 
 def _plain(value: Any) -> Any:
     """``value`` with every leaf and key in a form ``json.dumps`` sorts and writes one way only."""
     if isinstance(value, dict):
-        return {key if isinstance(key, str) else _key(key): _plain(item) for key, item in value.items()}
+        return {
+            key if isinstance(key, str) else _key(key): _plain(item) for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
@@ -100,6 +102,6 @@ def file_sha256(path: str | Path) -> tuple[str, int]:
 
 
 def file_digest(path: str | Path) -> dict[str, Any]:
-    """``{"path", "sha256", "bytes"}`` of a file on disk: path as given, hash and size of its bytes."""
+    """``{"path", "sha256", "bytes"}`` of a file: its path as given, hash and size of its bytes."""
     sha256, size = file_sha256(path)
     return {"path": str(path), "sha256": sha256, "bytes": size}

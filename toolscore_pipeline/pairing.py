@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-# Above this many calls of one tool on either side the assignment itself stays optimal, but which of
-# several equally good assignments is taken is the solver's choice: the rule for ties costs too much.
+# Above this many calls of one tool on either side the assignment itself stays optimal, but which
+# of several equally good ones is taken is the solver's choice: the rule for ties costs too much.
 TIE_RULE_LIMIT = 300
 
 

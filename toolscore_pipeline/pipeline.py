@@ -35,7 +35,8 @@ class BuildReport:
     """What a build did.
 
     Attributes:
-        documents_read, documents_unchanged, documents_removed: files and queries by what became of them.
+        documents_read, documents_unchanged, documents_removed: files and queries, by what became
+            of them.
         runs_added, runs_removed: runs that came and went.
         rejects: records set aside in the documents read now.
         judgments_added: judgments that were new.
@@ -170,7 +171,7 @@ def summary(report: BuildReport) -> str:
     )
 
 
-class _timed:  # noqa: N801 - reads as a verb in a with statement
+class _timed:
     def __init__(self, report: BuildReport, step: str) -> None:
         self.report, self.step = report, step
 
@@ -279,7 +280,8 @@ def load_sources(
     known = {
         path: Known(size, modified_ns, sha256, version)
         for path, size, modified_ns, sha256, version in session.store.execute(
-            "select path, bytes, modified_ns, sha256, loader_version from raw.documents where not $1",
+            "select path, bytes, modified_ns, sha256, loader_version"
+            " from raw.documents where not $1",
             [full],
         ).fetchall()
     }
@@ -459,7 +461,8 @@ class _Loader:
 
     def _remove_all(self, store: duckdb.DuckDBPyConnection, path: str) -> int:
         store.execute(
-            "delete from evidence.calls where run_id in (select run_id from evidence.runs where path = $1)",
+            "delete from evidence.calls"
+            " where run_id in (select run_id from evidence.runs where path = $1)",
             [path],
         )
         row = store.execute("delete from evidence.runs where path = $1", [path]).fetchone()
@@ -503,7 +506,7 @@ def is_staged(model: Model) -> bool:
 
 
 def marts_version(session: Session) -> str:
-    """What the marts should be made from: a hash of the inputs' count of changes and the formulas."""
+    """What the marts should be made from: a hash of the count of changes and the formulas."""
     code = [f"{model.full_name} {model.code_version}" for model in session.plan.layer("marts")]
     return json_sha256([session.state("inputs"), *code])
 
@@ -522,7 +525,9 @@ def build_marts(session: Session, report: BuildReport) -> None:
 
 
 def decide(session: Session) -> list[str]:
-    """Compute the marts that Python decides (tests, selections, protocol decisions); returns their names.
+    """Compute the marts that Python decides: tests, selections, protocol decisions.
+
+    Returns their names.
 
     Declarations of protocols and decisions made before are kept: they are a history.
     """

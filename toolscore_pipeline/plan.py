@@ -1,8 +1,8 @@
 """The plan: every model file of ``sql/``, what it says of itself, and the order they are built in.
 
-A model is one file, ``sql/<layer>/<name>.sql``: a header of comments (a sentence, then ``key: value``
-lines), and one SELECT. What a model depends on is read from its query, so there is no list to keep;
-only a model whose rows Python computes names what they are computed from (``after:``).
+A model is one file, ``sql/<layer>/<name>.sql``: a header of comments (a sentence, then ``key:
+value`` lines), and one SELECT. What a model depends on is read from its query, so there is no list
+to keep; only a model whose rows Python computes names what they are computed from (``after:``).
 Some relations are made of a folder instead of a file: ``checks.all`` and ``safety.all`` stack every
 check and every finding, and ``grades.metrics`` puts every metric side by side.
 """
@@ -53,7 +53,7 @@ _HEADER_KEY = re.compile(r"^(kind|grain|range|unit|null|source|key|after|guards|
 
 
 class PlanError(ToolscoreError):
-    """A model file that breaks the form of the house, or models that depend on each other in a ring."""
+    """A model file that breaks the form of the house, or models that depend on each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,11 @@ class Model:
         layer, name: the schema and the table.
         kind: ``table`` (rebuilt), ``incremental`` (rows are added), ``view`` or ``ephemeral``.
         description: the header's sentence.
-        header: the other header lines by key (``grain``, ``range``, ``unit``, ``null``, ``source``, ``key``).
+        header: the other header lines by key (``grain``, ``range``, ``unit``, ``null``, ``source``,
+            ``key``).
         query: the SELECT, comments and all.
         columns: the columns of its final SELECT, in order.
-        depends_on: full names of the relations it reads, sorted; sources that are no model included.
+        depends_on: full names of the relations it reads, sorted; those that are no model too.
         path: its file; None for a relation made of a folder.
     """
 
@@ -147,7 +148,7 @@ class Plan:
 
 
 def sql_root() -> Path:
-    """The folder of SQL files: the checkout's ``sql`` when there is one, else the one in the package."""
+    """The folder of SQL files: the checkout's ``sql`` when there is one, else the package's own."""
     checkout = _PACKAGE.parent / "sql"
     if (_PACKAGE.parent / "pyproject.toml").is_file() and checkout.is_dir():
         return checkout
@@ -162,9 +163,7 @@ def load_plan(root: Path | None = None) -> Plan:
         PlanError: a file without a header, a kind nobody knows, or a ring of dependencies.
     """
     root = root or sql_root()
-    models = [
-        read_model(path) for layer in LAYERS for path in sorted((root / layer).glob("*.sql"))
-    ]
+    models = [read_model(path) for layer in LAYERS for path in sorted((root / layer).glob("*.sql"))]
     stacks = [
         _stack(models, "checks", "Every evidence check of every pair, one below the other."),
         _stack(models, "safety", "Every finding of every pair, one below the other."),
@@ -238,9 +237,7 @@ def read_model(path: Path) -> Model:
         header=header,
         query=text.strip().rstrip(";"),
         columns=read_columns(text),
-        depends_on=tuple(
-            sorted({*read_dependencies(text), *_named(header, "after")})
-        ),
+        depends_on=tuple(sorted({*read_dependencies(text), *_named(header, "after")})),
         path=path,
         code_version=sql_hash(text),
     )
@@ -356,7 +353,7 @@ def scoring_sources() -> list[Path]:
 
 
 def _stack(models: list[Model], layer: str, description: str) -> Model | None:
-    """``<layer>.all``: the rows of every model of a layer that has the columns most of them share."""
+    """``<layer>.all``: the rows of every model of a layer with the columns most of them share."""
     members = [model for model in models if model.layer == layer]
     if not members:
         return None
@@ -378,7 +375,7 @@ def _stack(models: list[Model], layer: str, description: str) -> Model | None:
 
 
 def _keep_metrics(models: list[Model]) -> Model | None:
-    """``grades.metrics``: the columns of every metric, side by side, for the combination that won."""
+    """``grades.metrics``: the columns of every metric, side by side, of the best combination."""
     metrics = [model for model in models if model.layer == "metrics"]
     if not metrics:
         return None

@@ -18,12 +18,12 @@ SQL_ROWS = 1_000_000
 _LONGEST_FILE = 64 << 20
 
 
-class Inconclusive(Exception):  # noqa: N818 - it is no failure, it is not knowing
+class Inconclusive(Exception):
     """A probe could not tell; the reason says why."""
 
 
 def declared_effects(expected: Contract | Iterable[Mapping[str, Any]]) -> list[tuple[str, Any]]:
-    """The side effects that an expectation declares anywhere, as (kind, what to look for), each once."""
+    """The side effects that an expectation declares anywhere, once: (kind, what to look for)."""
     entries: list[Any] = list(expected.required if isinstance(expected, Contract) else expected)
     calls: list[Mapping[str, Any]] = []
     for entry in entries:
@@ -142,4 +142,3 @@ _PROBES: dict[str, Callable[[Any, Path], tuple[bool, str]]] = {
     "http_status": _http_status,
     "sql_rows": _sql_rows,
 }
-

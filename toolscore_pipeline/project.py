@@ -138,7 +138,7 @@ class Project:
 
 
 def find_project(start: str | Path | None = None) -> Path | None:
-    """The project file in ``start`` (default: the current folder) or the nearest folder above it."""
+    """The project file in ``start`` (default: the current folder) or the nearest one above it."""
     folder = Path(start or ".").resolve()
     for candidate in (folder, *folder.parents):
         if (candidate / PROJECT_FILE).is_file():
@@ -292,9 +292,10 @@ class _Reader:
         return found
 
     def text(self, value: Mapping[str, Any], key: str, where: str) -> str | None:
-        return self._typed(
+        found: str | None = self._typed(
             value, key, where, "a text", lambda found: isinstance(found, str) and found != ""
         )
+        return found
 
     def flag(self, value: Mapping[str, Any], key: str, where: str, default: bool = False) -> bool:
         found = self._typed(

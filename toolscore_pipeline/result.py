@@ -74,7 +74,7 @@ class EvaluationResult:
 
     @property
     def outcome(self) -> str:
-        """``pass``, ``fail``, ``error`` or ``unknown``: score, required calls, rules and honesty."""
+        """``pass``, ``fail``, ``error`` or ``unknown``: score, required calls, rules, honesty."""
         return str(self.grade_row["outcome"])
 
     @property
@@ -99,7 +99,7 @@ class EvaluationResult:
 
     @property
     def required_call_recall(self) -> float | None:
-        """Required calls made that did not fail / required calls, 0 to 1; None when none is required."""
+        """Required calls made that did not fail / required calls, 0 to 1; None without any."""
         value = self.metrics_row["required_call_recall"]
         return None if value is None else float(value)
 
@@ -152,7 +152,7 @@ class EvaluationResult:
 
     @property
     def gold_calls(self) -> list[dict[str, Any]]:
-        """The expected calls of the winning combination: ``tool`` and ``args`` (None: not checked)."""
+        """The expected calls of the winning combination: ``tool``, ``args`` (None: not checked)."""
         return self.expected
 
     @cached_property
@@ -172,7 +172,10 @@ class EvaluationResult:
 
     @cached_property
     def secrets(self) -> list[dict[str, Any]]:
-        """Credentials in tool arguments: ``index``, ``tool``, ``path``, ``kind``, redacted ``preview``, ``is_example``."""
+        """Credentials in tool arguments.
+
+        Each has ``index``, ``tool``, ``path``, ``kind``, a redacted ``preview`` and ``is_example``.
+        """
         return [
             {
                 "index": row["call_index"],
@@ -188,7 +191,10 @@ class EvaluationResult:
 
     @cached_property
     def honesty_findings(self) -> list[dict[str, Any]]:
-        """What the honesty checks found: ``check``, ``severity``, ``index``, ``tool``, ``sentence``, ``reason``."""
+        """What the honesty checks found.
+
+        Each has ``check``, ``severity``, ``index``, ``tool``, ``sentence`` and ``reason``.
+        """
         known = ("forbidden-call", "credential", "failed-call", "blind-retry")
         return [
             {

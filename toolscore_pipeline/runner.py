@@ -109,7 +109,8 @@ class Engine:
         self.connection.execute("truncate work.pairs")
         self.connection.register("staged_pairs", pairs)
         self.connection.execute(
-            "insert into work.pairs select row_number() over () - 1, run_id, judgment_id from staged_pairs"
+            "insert into work.pairs"
+            " select row_number() over () - 1, run_id, judgment_id from staged_pairs"
         )
         self.connection.unregister("staged_pairs")
 
@@ -124,7 +125,8 @@ class Engine:
 
         Args:
             targets: full names of the models wanted.
-            keep: keep the ephemeral tables too (to look at them); else each is dropped after its last use.
+            keep: keep the ephemeral tables too (to look at them); else each is dropped after its
+                last use.
             on_model: called with what each model cost.
 
         Raises:
@@ -158,8 +160,9 @@ class Engine:
             One dict per pair, in order: ``grade`` and ``metrics`` (a row each), ``checks``,
             ``findings`` and ``expectations`` (lists of rows), keyed by column name.
         """
-        # A prepared plan outlives the rows it was made for. What the optimizer concludes from their
-        # statistics (how long a text can be, that a column has no NULL) would be wrong for the next.
+        # A prepared plan outlives the rows it was made for. What the optimizer concludes from
+        # their statistics (how long a text can be, that a column has no NULL) would be wrong for
+        # the next.
         self.connection.execute(f"set disabled_optimizers = '{UNSAFE_IN_KEPT_PLANS}'")
         try:
             if self._grade_statement is None:
@@ -185,7 +188,8 @@ class Engine:
             parts.append(f"{names[model.full_name]} as materialized ({query})")
         outputs = [
             f"select {position} as target, pairs.pair_id, to_json(output)::varchar as row_json "
-            f"from {names[name]} as output inner join work.pairs as pairs using (run_id, judgment_id)"
+            f"from {names[name]} as output"
+            " inner join work.pairs as pairs using (run_id, judgment_id)"
             for position, name in enumerate(targets)
         ]
         return "with " + ", ".join(parts) + " " + " union all ".join(outputs)
@@ -218,7 +222,7 @@ def create_table(model: Model, prefix: str = "") -> str:
 
 
 def comment_statements(model: Model) -> Iterable[tuple[str, str]]:
-    """Pairs of a ``comment on ... is`` prefix and the text it sets, for the table and its columns."""
+    """Pairs of a ``comment on ... is`` prefix and the text it sets, for table and columns."""
     kind = "view" if model.kind == "view" else "table"
     yield f"comment on {kind} {model.full_name} is ", model.description
     for column in model.columns:

@@ -166,7 +166,7 @@ class Session:
         self.store.execute("commit")
 
     def _prepare_store(self) -> None:
-        """Make the schemas, tables and views that are missing, and remake those whose shape changed."""
+        """Make the schemas, tables and views that are missing; remake those whose shape changed."""
         stored = self.plan.layer(*INPUT_LAYERS, "grades", "marts", "exports", "receipts")
         with self.transaction() as store:
             create_schemas(
@@ -240,7 +240,7 @@ class Session:
     # --- grading --------------------------------------------------------------------------------
 
     def use_grader(self, version: str | None = None) -> bool:
-        """Note the grader version that grades are made with; True when it is another than before."""
+        """Note the grader version that grades are made with; True when it is not that of before."""
         rows = pa.table({"grader_version": [version or grader_version()]})
         return self.replace_settings({"settings.grader": rows})
 
@@ -283,7 +283,7 @@ class Session:
             connection.execute(f"insert into {name} select * from {self.catalog}.{name}")
 
     def grade_staged(self) -> int:
-        """Grade the pairs staged in the engine and add the rows to the file; returns how many pairs."""
+        """Grade the pairs staged in the engine and keep the rows; returns how many pairs."""
         engine = self.engine
         engine.build(OUTPUTS)
         row = engine.connection.execute("select count(*) from grades.grades").fetchone()
@@ -308,7 +308,8 @@ class Session:
         last = int(row[0]) if row else 0
         versions = store.execute(
             "select grader_version, grader_version in"
-            " (select grader_version from receipts.editions where edition = $1) from settings.grader",
+            " (select grader_version from receipts.editions where edition = $1)"
+            " from settings.grader",
             [last],
         ).fetchall()
         now = store.execute(f"select {columns} from judgment.bindings").fetchall()
@@ -318,7 +319,9 @@ class Session:
         if not versions or (versions[0][1] and set(now) == set(before)) or not (now or last):
             return False
         with self.transaction():
-            store.execute("insert into receipts.editions values ($1, $2)", [last + 1, versions[0][0]])
+            store.execute(
+                "insert into receipts.editions values ($1, $2)", [last + 1, versions[0][0]]
+            )
             store.execute(
                 "insert into receipts.edition_bindings"
                 f" select distinct $1::integer, {columns} from judgment.bindings",
@@ -358,7 +361,7 @@ class Session:
     # --- state ----------------------------------------------------------------------------------
 
     def _touch(self, store: duckdb.DuckDBPyConnection) -> None:
-        """Count one more change of what marts are made from, inside the transaction that made it."""
+        """Count one more change of what marts are made from, in the transaction that made it."""
         value = int(self.state("inputs", store) or 0) + 1
         self.set_state("inputs", str(value), store)
 
@@ -449,7 +452,7 @@ def _columns_of(store: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
 
 
 def _reshape(store: duckdb.DuckDBPyConnection, model: Model, columns: list[str]) -> None:
-    """Give a stored table the columns its model has now; rows keep the values of those that stay."""
+    """Give a stored table the columns its model has now; rows keep the values of those left."""
     kept = [
         f"{column.name}::{column.type} as {column.name}"
         if column.name in columns
@@ -457,7 +460,8 @@ def _reshape(store: duckdb.DuckDBPyConnection, model: Model, columns: list[str])
         for column in model.columns
     ]
     store.execute(
-        f"create or replace table {model.full_name} as select {', '.join(kept)} from {model.full_name}"
+        f"create or replace table {model.full_name} as"
+        f" select {', '.join(kept)} from {model.full_name}"
     )
 
 

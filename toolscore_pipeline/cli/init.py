@@ -26,7 +26,7 @@ sources:
   # - {name: studies, path: "runs/*.jsonl"}
   # - {name: lake, query: sources/lake.sql}
 
-# A contract or gold list applies to the task of its `task` key, else to the one named like its file.
+# A contract or gold list applies to the task of its `task` key, else to that named like its file.
 contracts:
   - {path: "contracts/*.yaml"}
 
@@ -66,7 +66,8 @@ min_score: 0.9
 TRACE = """\
 {
   "calls": [
-    {"tool": "search_flights", "args": {"destination": "LIS", "date": "2026-12-05"}, "result": ["FL-204"]},
+    {"tool": "search_flights", "args": {"destination": "LIS", "date": "2026-12-05"},
+     "result": ["FL-204"]},
     {"tool": "get_weather", "args": {"city": "Lisbon"}, "result": "mild"},
     {"tool": "book_flight", "args": {"flight_id": "FL-204"}, "result": {"booking": "B-1"}}
   ],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def console(*, quiet: bool = False, stderr: bool = False) -> Console:
-    """A console on standard output: colours on a terminal, plain text elsewhere, silent when quiet."""
+    """A console on standard output: colours on a terminal, else plain text; silent when quiet."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout

@@ -30,7 +30,10 @@ def command(
     out.print(f"warehouse {report['warehouse']} ({report['bytes']:,} bytes)")
     out.print(
         table(
-            ("source", "documents", "runs", "set aside", "graded", "pass", "fail", "error", "unknown"),
+            (
+                "source", "documents", "runs", "set aside", "graded",
+                "pass", "fail", "error", "unknown",
+            ),
             [
                 (
                     row["source"], row["documents"], row["runs"], row["rejects"], row["graded"],

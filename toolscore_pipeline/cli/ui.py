@@ -16,7 +16,7 @@ from toolscore_pipeline.errors import UsageError
 
 STATE_FOLDER = ".toolscore"
 
-# No telemetry, no pop-ups, one step at a time on the one warehouse file, and every log in one place.
+# No telemetry, no pop-ups, one step at a time on the one warehouse file, every log in one place.
 INSTANCE = """\
 telemetry: {{enabled: false}}
 nux: {{enabled: false}}

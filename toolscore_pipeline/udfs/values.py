@@ -14,8 +14,8 @@ from toolscore_pipeline import matchers
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Register ``value_keys(value_json) -> varchar[]``: the strict, plain and lenient key.
 
-    See :func:`toolscore_pipeline.matchers.value_keys` for what each of them holds equal. A text that
-    is no JSON is its own key in all three.
+    See :func:`toolscore_pipeline.matchers.value_keys` for what each of them holds equal. A text
+    that is no JSON is its own key in all three.
     """
     connection.create_function("value_keys", value_keys, ["VARCHAR"], "VARCHAR[]", type=ARROW)
 
