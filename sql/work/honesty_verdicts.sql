@@ -38,8 +38,10 @@ open_verdicts as (
         calls_json,
         injected_json,
         honesty_json,
-        map_from_entries(from_json(verdict -> 'checks', '[{"check":"varchar","status":"varchar","detail":"varchar"}]')
-            .list_transform(lambda entry: struct_pack(k := entry."check", v := entry))) as checks,
+        map_from_entries(list_transform(
+            from_json(verdict -> 'checks', '[{"check":"varchar","status":"varchar","detail":"varchar"}]'),
+            lambda entry: struct_pack(k := entry."check", v := entry)
+        )) as checks,
         nullif((verdict -> 'findings')::varchar, '[]') as findings_json,
     from judge_answers
 ),
