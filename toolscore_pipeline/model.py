@@ -94,8 +94,8 @@ class Run:
     Attributes:
         calls: the tool calls, in the order they were requested.
         format: the trace format it was read from.
-        task, variant, repetition: what was run, under which arm, the how manieth time (as recorded);
-            None when the record does not say.
+        task, variant, repetition: what was run, under which arm, and the how manieth time, as
+            recorded; None when the record does not say.
         status: the recorder's own status (``completed``, ``error``, ``limit_reached``, ...).
         recorded_outcome: ``pass``, ``fail``, ``error`` or ``unknown``, if the record judges itself.
         final_answer: the last assistant text with no call after it; None when not recorded.
