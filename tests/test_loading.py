@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +146,73 @@ def test_a_query_yields_runs_and_reads_files_from_the_sources_root(tmp_path: Pat
     ]
 
 
+def test_numbers_and_times_of_any_column_type_are_kept() -> None:
+    # 1.5 is a DECIMAL in SQL, sum() is a HUGEINT, and neither is a Python number.
+    query = """
+        select 'a' as task, sum(i) as repetition, 0.02 as cost_usd, 1.5 as duration_seconds,
+            100::hugeint as input_tokens, timestamp '2026-12-01 10:00:00' as started_at,
+            [{'tool': 't', 'cost': 0.25, 'duration': 0.5, 'result': 0.1, 'args': {
+                'half': 1.5, 'big': 170141183460469231731687303715884105727::hugeint,
+                'day': date '2026-12-01', 'at': time '10:30:00', 'pairs': map {'k': 1.0},
+                'raw': encode('é'), 'none': null}}] as calls
+        from range(3) as r(i)
+    """
+    batch = merged(load_documents([Source("lake", query=query)]))
+    assert rows_of(
+        batch.runs, "repetition", "cost_usd", "duration_seconds", "input_tokens", "started_at"
+    ) == [
+        {
+            "repetition": 3,  # 0 + 1 + 2
+            "cost_usd": 0.02,
+            "duration_seconds": 1.5,
+            "input_tokens": 100,
+            "started_at": datetime(2026, 12, 1, 10, tzinfo=UTC),
+        }
+    ]
+    (call,) = rows_of(batch.calls, "args_json", "result_json", "cost_usd", "duration_seconds")
+    assert json.loads(call.pop("args_json")) == {
+        "half": 1.5,
+        "big": 2**127 - 1,
+        "day": "2026-12-01",
+        "at": "10:30:00",
+        "pairs": {"k": 1},
+        "raw": "é",
+        "none": None,
+    }
+    assert call == {"result_json": "0.1", "cost_usd": 0.25, "duration_seconds": 0.5}
+
+
+def test_a_row_with_a_number_that_is_not_json_is_set_aside() -> None:
+    query = """
+        select 'a' as task, [{'tool': 't', 'args': {'x': x}, 'duration': x}] as calls
+        from (values (1.0::double), ('nan'::double), (2.0::double)) as v(x)
+    """
+    batch = merged(load_documents([Source("lake", query=query)]))
+    assert rows_of(batch.calls, "args_json") == [
+        '{"x":1.0}',
+        '{"x":2.0}',
+    ]
+    assert rows_of(batch.rejects, "path", "json_path", "reason") == [
+        {
+            "path": "query:lake",
+            "json_path": "$[1].calls[0].args.x",
+            "reason": "nan is no JSON number",
+        }
+    ]
+
+
+def test_a_folder_above_the_pattern_may_have_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "a[1] *"
+    folder.mkdir()
+    (folder / "b.jsonl").write_bytes(lines(row()))
+    source = Source("s", "*.jsonl", root=folder)
+    assert rows_of(merged(load_documents([source])).documents, "path") == ["b.jsonl"]
+
+
 def test_a_query_that_fails_or_lacks_a_column_is_one_sentence() -> None:
     with pytest.raises(InputError, match="query of source 'lake' failed: Catalog Error"):
         list(load_documents([Source("lake", query="select * from nowhere")]))
-    with pytest.raises(InputError, match="needs a column 'calls'"):
+    with pytest.raises(InputError, match="query:lake: a run row needs a column 'calls'"):
         list(load_documents([Source("lake", query="select 1 as task")]))
 
 
@@ -428,6 +492,7 @@ def test_variant_task_and_repetition_come_from_the_path_when_the_record_names_no
         ({"task": "("}, "is no regular expression"),
         ({"task": "(a)"}, "has no group named 'task'"),
         ({"variant": "{nope}"}, "variant pattern '{nope}' is wrong"),
+        ({"variant": "{parent.nope}"}, "variant pattern '{parent.nope}' is wrong"),
         ({"format": "nope"}, "unknown trace format 'nope'"),
         ({"query": "select 1"}, "needs a path or a query, and only one"),
     ],

@@ -15,6 +15,8 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -297,7 +299,9 @@ def find_files(source: Source) -> list[Path]:
     if path.exists():
         return [path]
     if glob.has_magic(text):
-        files = [Path(match) for match in glob.glob(full, recursive=True)]
+        # Only the pattern is one: a folder above it may be called "a[1]".
+        found = glob.glob(text, root_dir=source.root, recursive=True)
+        files = [(source.root or Path()) / match for match in found]
         files = [file for file in files if file.is_file()]
         if not files:
             raise InputError("no file matches", path=text)
@@ -334,7 +338,7 @@ def _variant_of(source: Source, file: Path) -> str | None:
             name=file.name,
             source=source.name,
         )
-    except (KeyError, IndexError, ValueError) as error:
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
         raise UsageError(
             f"variant pattern {source.variant!r} is wrong ({error}); it may hold {{parent}}, "
             "{grandparent}, {stem}, {name} and {source}"
@@ -800,7 +804,7 @@ class _Loader:
         table = parquet.ParquetFile(file)
         row = 0
         for batch in table.iter_batches(batch_size=5_000):
-            row = self._read_rows(document, batch.to_pylist(), row)
+            row = self._read_rows(document, batch.to_pylist(maps_as_pydicts="lossy"), row)
             self._pending_bytes += batch.nbytes
             yield from self._flush_if_full()
         self._bytes_done += document.size
@@ -854,7 +858,10 @@ class _Loader:
             connection.close()
         row = 0
         for batch in batches:
-            row = self._read_rows(document, batch.to_pylist(), row)
+            try:
+                row = self._read_rows(document, batch.to_pylist(maps_as_pydicts="lossy"), row)
+            except InputError as error:
+                raise InputError(error.reason, path=path) from None
             yield from self._flush_if_full()
         if row == 0:
             document.warnings.append("the query yielded no rows")
@@ -885,10 +892,34 @@ def _run_of_row(row: dict[str, Any], number: int) -> Run:
             "a run row needs a column 'calls' (a list of calls, or JSON text) or 'messages'; "
             f"the columns are: {columns}"
         )
-    return run_rows.read_row(_row_value(row), locator=f"row {number + 1}")
+    run = run_rows.read_row(_row_value(row), locator=f"row {number + 1}")
+    for index, call in enumerate(run.calls):
+        for name in ("args", "result", "error"):
+            place = f"$.calls[{index}].{name}"
+            for path, not_json in jsonio.find_non_json(getattr(call, name), place):
+                raise InputError(f"{not_json} is no JSON number", json_path=path)
+    return run
+
+
+def _json_value(value: Any) -> Any:
+    """What a column holds, as JSON: a decimal as a number, a time as ISO 8601, bytes as text."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, dict):
+        return {str(key): _json_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_json_value(item) for item in value]
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def _row_value(row: dict[str, Any]) -> dict[str, Any]:
+    row = {name: _json_value(value) for name, value in row.items()}
     calls = row.get("calls")
     if isinstance(calls, list) and any(isinstance(call, str) for call in calls):
         row = {**row, "calls": [_json_call(call) for call in calls]}
