@@ -20,9 +20,16 @@ def console(*, quiet: bool = False, stderr: bool = False) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else int(os.environ.get("COLUMNS", "120"))
+    columns = os.environ.get("COLUMNS", "")
+    given = int(columns) if columns.isdecimal() else 0
     return Console(
-        file=stream, quiet=quiet, highlight=False, soft_wrap=False, width=width, markup=False
+        file=stream,
+        quiet=quiet,
+        highlight=False,
+        soft_wrap=False,
+        width=None if stream.isatty() else given or 120,
+        markup=False,
+        emoji=False,
     )
 
 

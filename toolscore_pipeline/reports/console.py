@@ -81,6 +81,8 @@ def verdict_text(verdict: Verdict, width: int = 120) -> str:
     from rich.console import Console
 
     file = io.StringIO()
-    console = Console(file=file, width=width, highlight=False, markup=False, no_color=True)
+    console = Console(
+        file=file, width=width, highlight=False, markup=False, emoji=False, no_color=True
+    )
     print_verdict(verdict, console)
     return file.getvalue()
