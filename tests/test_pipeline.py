@@ -349,3 +349,32 @@ def test_a_query_source_loads_rows_and_keeps_other_columns(tmp_path):
     ) == [("red", "v")]
     again = rebuild(folder)
     assert (again.runs_added, again.runs_removed, again.pairs_graded) == (0, 0, 0)
+
+
+def test_a_judgment_of_many_combinations_is_graded_in_smaller_chunks(tmp_path, monkeypatch):
+    folder = make_project(tmp_path / "p", 20)
+    options = "[[{tool: search}], [{tool: save}]]"
+    groups = ", ".join(f"{{id: g{number}, alternatives: {options}}}" for number in range(4))
+    (folder / "contracts/one.yaml").write_text(
+        f"contract_version: 2\nrequired: [{groups}]\n", encoding="utf-8"
+    )
+    rebuild(folder)
+    whole = sorted(map(repr, ask(folder, "select * from grades.grades")))
+    assert ask(folder, "select distinct len(combination_scores) from grades.grades order by 1") == [
+        (1,),
+        (16,),
+    ]
+    (folder / "warehouse.duckdb").unlink()
+    sizes: list[int] = []
+    cut = pipeline.chunks
+
+    def noted(session, pairs):
+        for part in cut(session, pairs):
+            sizes.append(part.num_rows)
+            yield part
+
+    monkeypatch.setattr(pipeline, "CHUNK_COMBINATIONS", 64)
+    monkeypatch.setattr(pipeline, "chunks", noted)
+    rebuild(folder)
+    assert max(sizes) == 4  # 64 / 16 combinations
+    assert sorted(map(repr, ask(folder, "select * from grades.grades"))) == whole

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,8 @@ from toolscore_pipeline.runner import Timing, insert_arrow, run_audits
 from toolscore_pipeline.warehouse import SCRATCH, Session, Warehouse, sweep_leftovers
 
 CHUNK_PAIRS = 50_000
+# Pairs times combinations scored at once: a judgment of many alternatives gets smaller chunks.
+CHUNK_COMBINATIONS = 500_000
 
 Say = Callable[[str], None]
 
@@ -421,8 +423,8 @@ class _Loader:
             ) using (run_id, judgment_id)
             """
         ).to_arrow_table()
-        for start in range(0, pairs.num_rows, CHUNK_PAIRS):
-            session.stage_pairs(pairs.slice(start, CHUNK_PAIRS), with_evidence=False)
+        for part in chunks(session, pairs):
+            session.stage_pairs(part, with_evidence=False)
             self.report.pairs_graded += session.grade_staged()
 
     def _note_problems(self, batch: Batch) -> None:
@@ -477,15 +479,33 @@ def grade_pending(
     report: BuildReport,
     *,
     on_graded: Callable[[int, int], None] | None = None,
-    chunk: int = CHUNK_PAIRS,
 ) -> None:
     """Grade every pair that has no grade under the current formulas, a chunk at a time."""
     pairs = session.store.sql("select run_id, judgment_id from grades.pending").to_arrow_table()
-    for start in range(0, pairs.num_rows, chunk):
-        session.stage_pairs(pairs.slice(start, chunk))
+    done = 0
+    for part in chunks(session, pairs):
+        session.stage_pairs(part)
         report.pairs_graded += session.grade_staged()
+        done += part.num_rows
         if on_graded:
-            on_graded(min(start + chunk, pairs.num_rows), pairs.num_rows)
+            on_graded(done, pairs.num_rows)
+
+
+def chunks(session: Session, pairs: pa.Table) -> Iterator[pa.Table]:
+    """Cut pairs (run_id, judgment_id) so that each piece is graded within bounded memory."""
+    counts = dict(
+        session.store.execute(
+            "select judgment_id, combination_count from judgment.judgments"
+            " where combination_count > 1"
+        ).fetchall()
+    )
+    size = CHUNK_PAIRS
+    if counts and pairs.num_rows:
+        present = {row["values"] for row in pairs["judgment_id"].value_counts().to_pylist()}
+        most = max((counts.get(judgment_id, 1) for judgment_id in present), default=1)
+        size = max(1, min(size, CHUNK_COMBINATIONS // most))
+    for start in range(0, pairs.num_rows, size):
+        yield pairs.slice(start, size)
 
 
 # --- marts, exports, publishing -------------------------------------------------------------------
