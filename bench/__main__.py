@@ -23,21 +23,30 @@ from typing import Any
 
 import duckdb
 
-from bench import grow
+from bench import grow, mixed
 
 ROOT = Path(__file__).resolve().parent.parent
 ORACLE = Path(os.environ.get("TOOLSCORE_ORACLE_PYTHON", ROOT / ".venv-oracle/bin/python"))
 PROJECT = 'sources: [{name: runs, path: runs.jsonl}]\ncontracts: ["contracts/*.json"]\n'
 
 
+LARGE = False
+LARGE_BYTES, LARGE_RUNS = 1_000_000_000, 1_000_000
+
+
 def main() -> None:
     """Run the benchmarks that were asked for and print their table."""
+    global LARGE
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="few rows, one turn")
     parser.add_argument("--runs", type=int, default=10_000, help="rows of the main set")
     parser.add_argument("--turns", type=int, default=3, help="turns of each measurement")
     parser.add_argument("--only", default="", help="part of a benchmark's name")
+    parser.add_argument(
+        "--large", action="store_true", help="1 GB of mixed traces, 1 million exported records"
+    )
     given = parser.parse_args()
+    LARGE = given.large
     runs, turns = (300, 1) if given.smoke else (given.runs, given.turns)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -104,16 +113,7 @@ def build(folder: Path) -> dict[str, Any]:
         "report['peak_mb'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
         "print(json.dumps(report))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(folder)],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
+    return in_process(program, str(folder))
 
 
 def oracle(folder: Path) -> float:
@@ -259,6 +259,126 @@ def many_combinations(folder: Path, runs: int, turns: int) -> list[dict[str, Any
     return [row("256 combinations, whole build", runs, taken, None, None, None, max(peaks))]
 
 
+def mixed_traces(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
+    """Traces of several formats into Arrow, beside a bare scan of the same bytes."""
+    size = mixed.write(folder, LARGE_BYTES if LARGE else runs * 3_000)
+    program = (
+        "import json, resource, sys, time\n"
+        "from pathlib import Path\n"
+        "from toolscore_pipeline.loading import Source, load_documents\n"
+        "started, runs, rejects = time.perf_counter(), 0, 0\n"
+        "source = Source(name='mixed', path='*.json*', root=Path(sys.argv[1]))\n"
+        "for batch in load_documents([source]):\n"
+        "    runs += batch.runs.num_rows\n"
+        "    rejects += batch.rejects.num_rows\n"
+        "seconds = time.perf_counter() - started\n"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "print(json.dumps({'runs': runs, 'rejects': rejects, 'seconds': seconds, 'peak_mb': peak}))\n"
+    )
+    ours, bare, peak, count = [], [], 0.0, 0
+    for _ in range(turns):
+        with duckdb.connect(":memory:") as connection:
+            bare.append(
+                seconds(
+                    lambda: connection.execute(
+                        "select sum(length(content)) from read_text($1)", [f"{folder}/*.json*"]
+                    ).fetchall()
+                )
+            )
+        report = in_process(program, str(folder))
+        assert report["rejects"] == 0
+        ours.append(report["seconds"])
+        peak, count = max(peak, report["peak_mb"]), report["runs"]
+    rate = statistics.median(ours) / size * 1e9
+    name = f"load {size / 1e6:,.0f} MB of mixed traces ({rate:.0f} ns a byte)"
+    return [row(name, count, ours, None, bare, None, peak)]
+
+
+def export_records(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
+    """Run records of a graded warehouse."""
+    project(folder, runs)
+    build(folder)
+    copies = LARGE_RUNS // runs if LARGE else 1
+    count = multiply(folder / "warehouse.duckdb", copies)
+    program = (
+        "import json, resource, sys, time, duckdb\n"
+        "from toolscore_pipeline.export.warehouse import export_store\n"
+        "store = duckdb.connect(sys.argv[1])\n"
+        "started = time.perf_counter()\n"
+        "export_store(store, sys.argv[2])\n"
+        "seconds = time.perf_counter() - started\n"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "print(json.dumps({'seconds': seconds, 'peak_mb': peak}))\n"
+    )
+    taken, peak = [], 0.0
+    for _ in range(1 if LARGE else turns):
+        report = in_process(
+            program, str(folder / "warehouse.duckdb"), str(folder / "records.jsonl")
+        )
+        taken.append(report["seconds"])
+        peak = max(peak, report["peak_mb"])
+    return [row("export run records", count, taken, None, None, None, peak)]
+
+
+def multiply(path: Path, copies: int) -> int:
+    """Lay copies of every run, with its calls and grades, into a warehouse; returns the runs."""
+    with duckdb.connect(str(path)) as connection:
+        for name in (
+            "evidence.runs",
+            "evidence.calls",
+            "grades.grades",
+            "grades.checks",
+            "grades.metrics",
+            "marts.latest_grades",
+        ):
+            if copies > 1:
+                connection.execute(
+                    f"insert into {name} select * replace (run_id || '-' || i as run_id)"
+                    f" from {name}, range(1, {int(copies)}) as copy(i)"
+                )
+        row = connection.execute("select count(*) from evidence.runs").fetchone()
+    return int(row[0]) if row else 0
+
+
+def comparing(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
+    """20 variants over 500 tasks, as SQL marts and as Python."""
+    count = LARGE_RUNS if LARGE or runs >= 10_000 else 20_000
+    program = (
+        "import json, resource, sys\n"
+        "from bench.comparisons import measure\n"
+        "found = measure(int(sys.argv[1]))\n"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "print(json.dumps({'found': found, 'peak_mb': peak}))\n"
+    )
+    report = in_process(program, str(count))
+    return [
+        row(
+            f"compare: {name}",
+            count,
+            [taken[0]],
+            None,
+            None,
+            None,
+            report["peak_mb"],
+            goal_seconds=5,
+        )
+        for name, taken in report["found"].items()
+    ]
+
+
+def in_process(program: str, *arguments: str) -> dict[str, Any]:
+    """Run a program in a process of its own; the JSON it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    report: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return report
+
+
 BENCHES: dict[str, Callable[[Path, int, int], list[dict[str, Any]]]] = {
     "nothing repeats": nothing_repeats,
     "realistic repeats": realistic_repeats,
@@ -266,6 +386,9 @@ BENCHES: dict[str, Callable[[Path, int, int], list[dict[str, Any]]]] = {
     "one run": one_run,
     "honesty": honest_answers,
     "256 combinations": many_combinations,
+    "mixed traces": mixed_traces,
+    "export": export_records,
+    "comparisons": comparing,
 }
 
 
