@@ -2,7 +2,7 @@
 
 Evidence, judgments, grades, receipts and exports are all named by the SHA-256 of their canonical
 JSON: keys sorted, no white space, UTF-8, numbers as Python prints them, leaves that JSON cannot
-hold as their ``repr``.
+hold as their ``repr`` (see :func:`leaf_text`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import orjson
 # orjson writes 1e-7 and 0.00001 where Python writes 1e-07 and 1e-05. What looks so may be such a
 # number (or only text), and then the slow, plain encoder decides.
 _EXPONENT = re.compile(rb"\de-\d(?!\d)|0\.0000")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
 _CHUNK = 1 << 20
 
 
@@ -61,7 +62,7 @@ _FAST = (
 
 def _slow_json(value: Any) -> bytes:
     text = json.dumps(
-        _plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=repr
+        _plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=leaf_text
     )
     # A lone surrogate has no UTF-8 form; its escape keeps the text readable and the hash stable.
     return text.encode("utf-8", errors="backslashreplace")
@@ -83,7 +84,20 @@ def _plain(value: Any) -> Any:
 def _key(key: Any) -> str:
     if key is None or isinstance(key, (bool, int, float)):
         return json.dumps(key)
-    return repr(key)
+    return leaf_text(key)
+
+
+def leaf_text(value: Any) -> str:
+    """The ``repr`` of a value that JSON cannot hold, the same in every process.
+
+    The items of a set come in order, and the address that Python prints of an object without a
+    ``repr`` of its own is left out: both would otherwise change from one process to the next.
+    """
+    if isinstance(value, (set, frozenset)) and value:
+        items = ", ".join(sorted(map(leaf_text, value)))
+        return f"frozenset({{{items}}})" if isinstance(value, frozenset) else f"{{{items}}}"
+    text = repr(value)
+    return text if isinstance(value, (str, bytes, bytearray)) else _ADDRESS.sub("", text)
 
 
 def json_sha256(value: Any) -> str:

@@ -24,7 +24,7 @@ import regex
 
 from toolscore_pipeline.documents import child_path
 from toolscore_pipeline.errors import ContractError, Problem, nearest
-from toolscore_pipeline.hashing import canonical_json
+from toolscore_pipeline.hashing import canonical_json, leaf_text
 
 PATTERN_BUDGET_SECONDS: Final = 0.1
 """Seconds that all patterns of one expected value together may spend on one actual value."""
@@ -439,7 +439,7 @@ def _declare(value: Any, problems: list[Problem], path: str) -> Any:
         return [
             _declare(item, problems, child_path(path, index)) for index, item in enumerate(value)
         ]
-    return repr(value)  # as records and hashes write what JSON cannot hold
+    return leaf_text(value)  # as records and hashes write what JSON cannot hold
 
 
 def _declare_operator(name: str, operand: Any, problems: list[Problem], path: str) -> Any:

@@ -6,11 +6,18 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import orjson
 
+from toolscore_pipeline.honesty.config import CHECKS as HONESTY_CHECKS
+from toolscore_pipeline.matchers import record_value
+
+#: The version of the record that :meth:`EvaluationResult.to_dict` makes.
 RECORD_SCHEMA_VERSION = "2"
+#: Its JSON Schema (draft 2020-12).
+RECORD_SCHEMA_PATH = Path(__file__).parent / "schemas" / "evaluation-v2.schema.json"
 _LONG_INTEGER = re.compile(r"\d{19}")
 
 WEIGHT_COLUMNS = {
@@ -297,6 +304,7 @@ class EvaluationResult:
                 "per_tool": self._cost_per_tool(),
             },
             "security_metrics": {"secret_count": len(self.secrets), "secrets": self.secrets},
+            "honesty_metrics": self._honesty_metrics(),
         }
         if self.judgment_row["has_forbidden_rules"]:
             metrics["policy_metrics"] = {
@@ -308,7 +316,26 @@ class EvaluationResult:
             metrics["contract_metrics"] = self._contract_metrics()
         return metrics
 
+    def _honesty_metrics(self) -> dict[str, Any]:
+        states = {row["check_name"]: row["status"] for row in self.checks}
+        severities = [found["severity"] for found in self.honesty_findings]
+        recorded = sum(row["has_result"] or row["is_failed"] is not None for row in self.calls)
+        if recorded == len(self.calls):
+            results = "recorded"
+        else:
+            results = "partial" if recorded else "missing"
+        return {
+            "final_answer": self.evidence["coverage"]["final_answer"],
+            "results": results,
+            "checks": {name: states[name] for name in HONESTY_CHECKS if name in states},
+            "error_count": severities.count("error"),
+            "warning_count": severities.count("warning"),
+            "findings": self.honesty_findings,
+        }
+
     def _trajectory_details(self) -> list[dict[str, Any]]:
+        if not self.expected:
+            return []  # without steps to follow there is none to compare
         met = set(self.metrics_row["trajectory_met_positions"])
         details = []
         for position in range(max(len(self.expected), len(self.scored_calls))):
@@ -319,7 +346,7 @@ class EvaluationResult:
                 "expected_tool": wanted["tool"] if wanted else None,
                 "actual_tool": made["tool"] if made else None,
                 "matches": position in met,
-                "expected_args": (wanted["args"] if wanted else None) or {},
+                "expected_args": (record_value(wanted["args"]) if wanted else None) or {},
                 "actual_args": (made["args"] if made else None) or {},
             }
             if made is None:
@@ -341,7 +368,7 @@ class EvaluationResult:
         by_group: dict[str, list[dict[str, Any]]] = {group: [] for group in chosen}
         for call in self.expected:
             if call.get("group_id") is not None:
-                by_group[call["group_id"]].append({"tool": call["tool"], "args": call["args"]})
+                by_group[call["group_id"]].append(_expected_record(call))
         return {
             "contract_version": 2,
             "required": row["required_count"],
@@ -371,7 +398,9 @@ class EvaluationResult:
         """The whole evaluation as one JSON-safe record, schema version "2".
 
         It holds every call with its arguments as recorded, credentials included: treat it like the
-        trace. The same evaluation gives the same record, and so the same hash, everywhere.
+        trace. What was not recorded is None, an expected matcher is its JSON form, or its repr when
+        it has none, and so is any value that JSON cannot hold. The same evaluation gives the same
+        record, and so the same hash, everywhere. :data:`RECORD_SCHEMA_PATH` is its JSON Schema.
         """
         return {
             "schema_version": RECORD_SCHEMA_VERSION,
@@ -385,9 +414,7 @@ class EvaluationResult:
             "evidence": self.evidence,
             "findings": self.honesty_findings,
             "calls": {
-                "expected": [
-                    {"tool": call["tool"], "args": call["args"]} for call in self.expected
-                ],
+                "expected": [_expected_record(call) for call in self.expected],
                 "actual": self.trace_calls,
             },
             "gold_calls_count": len(self.expected),
@@ -405,6 +432,10 @@ class EvaluationResult:
             f"<EvaluationResult {self.score:.3f} {self.grade} {self.verdict},"
             f" {len(self.calls)} calls, {len(self.expected)} expected>"
         )
+
+
+def _expected_record(call: dict[str, Any]) -> dict[str, Any]:
+    return {"tool": call["tool"], "args": record_value(call["args"])}
 
 
 def _call_record(row: dict[str, Any]) -> dict[str, Any]:

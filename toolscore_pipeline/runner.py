@@ -313,7 +313,20 @@ def grades_by_pair(rows: Iterable[tuple[int, int, str]], count: int) -> list[dic
     for result in results:
         result["checks"].sort(key=lambda row: row["check_position"])
         result["expectations"].sort(key=lambda row: row["position"])
-        result["findings"].sort(
-            key=lambda row: (row["call_index"] is None, row["call_index"] or 0, row["finding"])
-        )
+        result["findings"].sort(key=_finding_order)
     return results
+
+
+def _finding_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """By call, then by all that tells two findings of one call apart.
+
+    The engine returns rows in any order, and the record of an evaluation must not depend on it.
+    """
+    rest = ("path", "kind", "preview", "sentence", "reason")
+    return (
+        row["call_index"] is None,
+        row["call_index"] or 0,
+        row["finding"],
+        -1 if row["rule_position"] is None else row["rule_position"],
+        *(row[name] or "" for name in rest),
+    )
