@@ -137,7 +137,7 @@ class ManifestBuilder:
             for (sha256, path, kind, name), count in sorted(self._sources.items(), key=_by_path)
         ]
         names = list(self._studies)
-        return {
+        manifest = {
             "schema": MANIFEST_SCHEMA,
             "schema_version": SCHEMA_VERSION,
             "producer": producer(),
@@ -178,6 +178,8 @@ class ManifestBuilder:
             "statuses": dict(sorted(self.statuses.items())),
             "redaction": {"applied": self.is_redacted},
         }
+        # A manifest proves its records; this proves the manifest.
+        return {**manifest, "manifest_sha256": json_sha256(manifest)}
 
     def _variant(self, name: str | None) -> dict[str, Any]:
         found = self._variants[name]
