@@ -616,10 +616,15 @@ def test_a_study_killed_at_random_moments_ends_with_every_run_once(tmp_path):
     assert kill_and_resume(tmp_path, kills=2, tasks_count=2, repetitions=2) == 2
 
 
+# Every kill costs a start of Python; the whole fifty take minutes and are asked for by name.
+KILLS = int(os.environ.get("TOOLSCORE_STUDY_KILLS", "6"))
+
+
 @pytest.mark.slow
-def test_a_study_of_forty_runs_killed_fifty_times_ends_with_every_run_once(tmp_path):
-    # 5 tasks x 2 arms x 4 repetitions.
-    assert kill_and_resume(tmp_path, kills=50, tasks_count=5, repetitions=4) >= 25
+def test_a_study_of_forty_runs_killed_many_times_ends_with_every_run_once(tmp_path):
+    # 5 tasks x 2 arms x 4 repetitions; TOOLSCORE_STUDY_KILLS=50 is the full measure.
+    died = kill_and_resume(tmp_path, kills=KILLS, tasks_count=5, repetitions=4)
+    assert died >= KILLS // 2
 
 
 # --- the offline example --------------------------------------------------------------------------

@@ -46,6 +46,7 @@ select
     (case
         when broken_count = 1 then '1 forbidden call'
         when broken_count > 0 then format('{} forbidden calls', broken_count)
+        when undecided_count = 1 then '1 call could not be held against a rule'
         when undecided_count > 0 then format('{} calls could not be held against a rule', undecided_count)
         when forbidden_count = 1 then 'no call broke the rule'
         else format('no call broke any of {} rules', forbidden_count)

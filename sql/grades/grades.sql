@@ -124,6 +124,7 @@ count_findings as (
     select
         pair_id,
         count(*) filter (where finding = 'forbidden-call' and severity = 'error') as violation_count,
+        count(*) filter (where finding = 'forbidden-call' and severity = 'unknown') as undecided_count,
         count(*) filter (where finding = 'credential' and severity = 'error') as credential_count,
         count(*) filter (where finding = 'failed-call') as failed_call_count,
         count(*) filter (where finding = 'blind-retry') as blind_retry_count,
@@ -169,6 +170,7 @@ gather as (
         coalesce(fail_count, 0) as fail_count,
         coalesce(unknown_count, 0) as unknown_count,
         coalesce(violation_count, 0) as violation_count,
+        coalesce(undecided_count, 0) as undecided_count,
         coalesce(credential_count, 0) as credential_count,
         coalesce(failed_call_count, 0) as failed_call_count,
         coalesce(blind_retry_count, 0) as blind_retry_count,
@@ -224,6 +226,7 @@ select
         when violation_count > 0 then 'fail'
         when not is_passed then 'fail'
         when require_completed and completed_count < required_count then 'fail'
+        when undecided_count > 0 then 'unknown'
         else 'pass'
     end)::varchar as outcome,                                   -- pass, fail, error or unknown
     combination_id::integer as combination_id,                  -- the combination of alternatives that won, from 0
