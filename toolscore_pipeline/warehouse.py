@@ -101,7 +101,10 @@ class Warehouse:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WarehouseError(f"{self.path}: cannot make its folder: {error.strerror}") from None
-        config: dict[str, Any] = {"threads": self.threads} if self.threads else {}
+        # The log is folded into the file when the session ends, not in the midst of a build.
+        config: dict[str, Any] = {"checkpoint_threshold": "256MB"}
+        if self.threads:
+            config["threads"] = self.threads
         started, pause = time.monotonic(), 0.05
         while True:
             try:
