@@ -72,12 +72,14 @@ recall as (
 select
     case_id::bigint as case_id,                 -- the case
     combination_id::integer as combination_id,  -- the combination of alternatives scored, from 0
-    (
+    -- Weights divided by their sum may add up to a rounding error more than 1.
+    least(
         weight_selection * selection_accuracy
         + weight_arguments * argument_f1
         + weight_sequence * sequence_accuracy
         + weight_redundancy * (1 - redundant_rate)
-        + weight_recall * coalesce(required_call_recall, 1)
+        + weight_recall * coalesce(required_call_recall, 1),
+        1
     )::double as score,                         -- composite score, 0 to 1
 from combinations
 inner join cases using (case_id)
