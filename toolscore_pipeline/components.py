@@ -33,13 +33,17 @@ from toolscore_pipeline.project import (
     PROJECT_FILE,
     ExportSettings,
     Project,
+    Study,
     find_project,
     load_project,
 )
 from toolscore_pipeline.runner import table_hash
+from toolscore_pipeline.studies import feeding_studies
 from toolscore_pipeline.warehouse import Session
 
 POOL = "duckdb"
+PUBLISHED = dg.AssetKey(["published", "warehouse"])
+STUDIES = "studies"
 # A table of at most this many rows is shown whole in the UI.
 PREVIEW_ROWS = 20
 
@@ -96,6 +100,7 @@ class Layer(dg.Component, dg.Resolvable):
         group: the group shown in the UI.
         owners: who answers for the assets.
         leave_out: full names of models that are built elsewhere.
+        only: full names of the models that are built here; empty for all of the layers.
     """
 
     step: Literal["judge", "load", "grade", "note", "models"]
@@ -103,6 +108,7 @@ class Layer(dg.Component, dg.Resolvable):
     group: str
     owners: list[str] = field(default_factory=list)
     leave_out: list[str] = field(default_factory=list)
+    only: list[str] = field(default_factory=list)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The assets and checks of the layers."""
@@ -110,7 +116,9 @@ class Layer(dg.Component, dg.Resolvable):
         models = [
             model
             for model in plan.layer(*self.layers)
-            if model.kind != "ephemeral" and model.full_name not in self.leave_out
+            if model.kind != "ephemeral"
+            and model.full_name not in self.leave_out
+            and (not self.only or model.full_name in self.only)
         ]
         if self.step == "models":
             single = [model for model in models if not pipeline.is_staged(model)]
@@ -128,7 +136,10 @@ class Layer(dg.Component, dg.Resolvable):
         self, plan: Plan, models: list[Model], name: str, step: Step
     ) -> dg.AssetsDefinition:
         audits = [a for a in load_audits() if a.guards in {model.full_name for model in models}]
-        specs = [self._spec(plan, model, models) for model in models]
+        # The rows of studies are loaded, so a load that is run together with them comes after.
+        loaded = feeding_studies(load_project(project_file())) if self.step == "load" else []
+        after = [study_key(study) for study in loaded]
+        specs = [self._spec(plan, model, models, after) for model in models]
         checks = [
             dg.AssetCheckSpec(
                 name=audit.name, asset=_key(audit.guards), description=audit.description
@@ -140,8 +151,7 @@ class Layer(dg.Component, dg.Resolvable):
             name=f"{self.group}_{name}",
             specs=specs,
             check_specs=checks,
-            # A step makes all its tables or none, so that none is ever newer than Dagster knows.
-            can_subset=len(specs) == 1 and bool(checks),
+            can_subset=len(specs) + len(checks) > 1,
             pool=POOL,
         )
         def build(
@@ -162,11 +172,13 @@ class Layer(dg.Component, dg.Resolvable):
 
         return build
 
-    def _spec(self, plan: Plan, model: Model, together: list[Model]) -> dg.AssetSpec:
+    def _spec(
+        self, plan: Plan, model: Model, together: list[Model], after: list[dg.AssetKey]
+    ) -> dg.AssetSpec:
         is_graded = model.layer == "grades"
         return dg.AssetSpec(
             key=_key(model.full_name),
-            deps=[_key(name) for name in _stored_inputs(plan, model, together)],
+            deps=[_key(name) for name in _stored_inputs(plan, model, together)] + after,
             description=_describe(model),
             group_name=self.group,
             owners=self.owners,
@@ -193,7 +205,8 @@ def flow_condition() -> dg.AutomationCondition[Any]:
     )
     return (
         due.since_last_handled()
-        & ~dg.AutomationCondition.any_deps_missing()
+        # A study that was never run is nothing to wait for: its rows may be there, or never come.
+        & ~dg.AutomationCondition.any_deps_missing().ignore(dg.AssetSelection.groups(STUDIES))
         & ~dg.AutomationCondition.any_deps_in_progress()
         & ~dg.AutomationCondition.in_progress()
     ).with_label("content or formula changed")
@@ -220,7 +233,7 @@ class Publisher(dg.Component, dg.Resolvable):
         exports = load_project(project_file()).exports
 
         @dg.asset(
-            key=dg.AssetKey(["published", "warehouse"]),
+            key=PUBLISHED,
             deps=[_key(m.full_name) for m in upstream]
             + [_export_key(export) for export in exports],
             group_name=self.group,
@@ -335,6 +348,11 @@ class Exports(dg.Component, dg.Resolvable):
             )
 
         return write
+
+
+def study_key(study: Study) -> dg.AssetKey:
+    """The key of a study's asset."""
+    return dg.AssetKey([STUDIES, study.name])
 
 
 def _export_key(export: ExportSettings) -> dg.AssetKey:
@@ -459,7 +477,7 @@ def _stored_inputs(plan: Plan, model: Model, together: Iterable[Model]) -> list[
         elif name in plan and name not in companions:
             found.add(name)
         elif name == "work.pairs":
-            todo.append("grades.pending")
+            todo += ["grades.pending", "judgment.applicable"]
     return sorted(found - companions - {"grades.pending"})
 
 

@@ -31,6 +31,10 @@ local_artifact_storage:
   config: {{base_dir: {artifacts}}}
 concurrency:
   pools: {{default_limit: 1, granularity: op}}
+run_coordinator:
+  module: dagster._core.run_coordinator
+  class: QueuedRunCoordinator
+  config: {{dequeue_interval_seconds: 1}}
 """
 
 

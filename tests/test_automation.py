@@ -1,0 +1,259 @@
+"""``toolscore ui`` for real: files that come flow to the exports, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.project_helpers import PROJECT, ask, make_project, rows, write_rows
+
+ROOT = Path(__file__).resolve().parent.parent
+STRICTER = """\
+contract_version: 2
+required: [{tool: search}, {tool: save}]
+optional: [{tool: look}]
+weights: {required_call_recall: 1.0}
+"""
+EXPORT = "exports: [{name: records, format: aef, path: out/records.jsonl}]\n"
+
+
+def patience() -> float:
+    """A minute, and as much longer as others keep this machine busy."""
+    return 60 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def wait_for(what: str, is_there: Callable[[], bool], seconds: float | None = None) -> float:
+    """Wait until something is there; how long it took."""
+    started, limit = time.monotonic(), seconds or patience()
+    while not is_there():
+        assert time.monotonic() - started < limit, f"{what}: not within {limit:.0f} seconds"
+        time.sleep(0.3)
+    return time.monotonic() - started
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def graphql(address: str, query: str, variables: dict[str, Any] | None = None) -> dict[str, Any]:
+    request = urllib.request.Request(
+        f"{address}/graphql",
+        json.dumps({"query": query, "variables": variables or {}}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as response:
+        answer: dict[str, Any] = json.load(response)
+    assert "errors" not in answer, answer
+    data: dict[str, Any] = answer["data"]
+    return data
+
+
+RUNS = """{ runsOrError { ... on Runs { results {
+  runId status assetSelection { path } startTime } } } }"""
+LAUNCH = """
+mutation Launch($params: ExecutionParams!) {
+  launchPipelineExecution(executionParams: $params) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message }
+    ... on InvalidSubsetError { message }
+    ... on PipelineNotFoundError { message }
+  }
+}
+"""
+REPOSITORY = """
+{ repositoriesOrError { ... on RepositoryConnection {
+  nodes { name location { name } assetNodes { assetKey { path } } } } } }
+"""
+METADATA = """
+query Row($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on AssetNode {
+  assetMaterializations(limit: 1) { metadataEntries { label ... on IntMetadataEntry { intValue } } }
+} } }
+"""
+DONE = ("SUCCESS", "FAILURE", "CANCELED")
+
+
+class Ui:
+    """A running ``toolscore ui`` on a project."""
+
+    def __init__(self, folder: Path) -> None:
+        make_project(folder, 24)
+        (folder / "toolscore.yaml").write_text(PROJECT + EXPORT, encoding="utf-8")
+        self.folder = folder
+        self.records = folder / "out/records.jsonl"
+        port = free_port()
+        self.address = f"http://127.0.0.1:{port}"
+        self.log = folder.parent / "ui.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "toolscore_pipeline", "ui", "--port", str(port)],
+                cwd=folder,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def is_up(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text(errors="replace")[-2000:]
+        try:
+            urllib.request.urlopen(f"{self.address}/server_info", timeout=5).close()
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+        return True
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Dagster's runs, the newest first."""
+        found: list[dict[str, Any]] = graphql(self.address, RUNS)["runsOrError"]["results"]
+        return found
+
+    def is_quiet(self) -> bool:
+        """Whether no run is going on, now and a few looks of the sensors later."""
+        if any(run["status"] not in DONE for run in self.runs()):
+            return False
+        before = len(self.runs())
+        time.sleep(12)
+        runs = self.runs()
+        return len(runs) == before and all(run["status"] in DONE for run in runs)
+
+    def count(self, query: str) -> int:
+        try:
+            return int(ask(self.folder, query)[0][0])
+        except duckdb.Error:
+            return 0
+
+    def exported(self) -> int:
+        return self.records.read_bytes().count(b"\n") if self.records.is_file() else 0
+
+
+def processes_on(folder: Path) -> list[int]:
+    """Processes that work in a folder, or were told of it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            told = str(folder).encode() in (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if told:
+            found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture(scope="module")
+def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
+    running = Ui(tmp_path_factory.mktemp("ui") / "p")
+    try:
+        wait_for("the webserver", running.is_up, 4 * patience())
+        yield running
+    finally:
+        if running.process.poll() is None:
+            os.killpg(running.process.pid, signal.SIGTERM)
+            running.process.wait(60)
+
+
+@pytest.mark.slow
+def test_files_flow_to_the_exports_and_stop_where_nothing_changes(ui: Ui) -> None:
+    # What is there when it starts is built without a person.
+    wait_for("the first export", lambda: ui.exported() == 24, 3 * patience())
+    wait_for("quiet", ui.is_quiet, 3 * patience())
+    assert ask(ui.folder, "select count(*) from grades.grades") == [(24,)]
+
+    # A file that is dropped is in the export within a minute.
+    write_rows(ui.folder / "runs/second.jsonl", rows(12, seed=3, start=500))
+    wait_for("the record of the file dropped", lambda: ui.exported() == 36)
+    manifest = json.loads((ui.folder / "out/records.jsonl.manifest.json").read_bytes())
+    assert {source["path"] for source in manifest["sources"]} == {
+        "runs/first.jsonl",
+        "runs/second.jsonl",
+    }
+    wait_for("quiet", ui.is_quiet, 3 * patience())
+
+    # Touching files, or writing one again as it was, runs nothing.
+    before = {run["runId"] for run in ui.runs()}
+    for path in [*(ui.folder / "runs").iterdir(), *(ui.folder / "contracts").iterdir()]:
+        path.write_bytes(path.read_bytes())
+    wait_for("quiet", ui.is_quiet, 3 * patience())
+    assert {run["runId"] for run in ui.runs()} == before
+
+    # An edited contract makes its flips appear.
+    (ui.folder / "contracts/one.yaml").write_text(STRICTER, encoding="utf-8")
+    query = "select count(*) from marts.flips where is_flip and task = 'one'"
+    wait_for("the flips of the contract edited", lambda: ui.count(query) > 0)
+    wait_for("quiet", ui.is_quiet, 3 * patience())
+    assert ui.count("select count(*) from marts.flips where task != 'one'") == 0
+    assert {run["status"] for run in ui.runs()} == {"SUCCESS"}
+
+    # A comment in a contract ends after the judgments; no grade is made.
+    before = {run["runId"] for run in ui.runs()}
+    with (ui.folder / "contracts/two.yaml").open("a", encoding="utf-8") as file:
+        file.write("# a remark\n")
+    wait_for("the judgments", lambda: len(ui.runs()) > len(before))
+    wait_for("quiet", ui.is_quiet, 3 * patience())
+    touched = {
+        asset["path"][0]
+        for run in ui.runs()
+        if run["runId"] not in before
+        for asset in run["assetSelection"] or []
+    }
+    assert "judgment" in touched
+    assert not touched & {"evidence", "grades"}
+
+
+@pytest.mark.slow
+def test_a_materialisation_launched_through_the_webserver_succeeds(ui: Ui) -> None:
+    [repository] = graphql(ui.address, REPOSITORY)["repositoriesOrError"]["nodes"]
+    keys = [node["assetKey"]["path"] for node in repository["assetNodes"]]
+    params = {
+        "selector": {
+            "repositoryName": repository["name"],
+            "repositoryLocationName": repository["location"]["name"],
+            "pipelineName": "__ASSET_JOB",
+            "assetSelection": [{"path": path} for path in keys],
+            "assetCheckSelection": [],
+        },
+        "mode": "default",
+        "runConfigData": {},
+    }
+    launched = graphql(ui.address, LAUNCH, {"params": params})["launchPipelineExecution"]
+    assert launched["__typename"] == "LaunchRunSuccess", launched
+    run_id = launched["run"]["runId"]
+
+    def status() -> str:
+        return next(str(run["status"]) for run in ui.runs() if run["runId"] == run_id)
+
+    wait_for("the run launched", lambda: status() in DONE, 5 * patience())
+    assert status() == "SUCCESS"
+    node = graphql(ui.address, METADATA, {"key": {"path": ["evidence", "runs"]}})[
+        "assetNodeOrError"
+    ]
+    entries = node["assetMaterializations"][0]["metadataEntries"]
+    count = {entry["label"]: entry.get("intValue") for entry in entries}["dagster/row_count"]
+    assert count == ui.count("select count(*) from evidence.runs") > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_the_ui_ends_with_all_its_children(ui: Ui) -> None:
+    assert len(processes_on(ui.folder)) > 2  # the command, Dagster, its servers and its daemon
+    ui.process.send_signal(signal.SIGTERM)
+    assert ui.process.wait(60) == 0
+    wait_for("the end of every child", lambda: processes_on(ui.folder) == [], 30)
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", int(ui.address.rsplit(":", 1)[1]))) != 0
