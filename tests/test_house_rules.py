@@ -34,7 +34,7 @@ PACKAGE = ROOT / "toolscore_pipeline"
 SQL = ROOT / "sql"
 MODEL_FILES = [path for layer in LAYERS for path in sorted((SQL / layer).glob("*.sql"))]
 AUDIT_FILES = sorted((SQL / "audits").glob("*.sql"))
-DAGSTER_MODULES = {"components.py", "definitions.py"}
+DAGSTER_MODULES = {"components.py", "definitions.py", "study_component.py"}
 # Packages that cost too much to load with the library: each is imported where it is used.
 HEAVY = (
     "anthropic",
@@ -261,7 +261,7 @@ def imported_packages(text: str) -> set[str]:
     return found
 
 
-def test_only_the_two_modules_made_for_it_import_dagster() -> None:
+def test_only_the_modules_made_for_it_import_dagster() -> None:
     importers = {
         by_path(path)
         for path in PACKAGE.rglob("*.py")

@@ -321,6 +321,7 @@ def _project(path: str | Path) -> list[DoctorCheck]:
         return [DoctorCheck("project", "fail", str(error))]
     checks = [DoctorCheck("project", "pass", str(project.file))]
     checks += _sources(project)
+    checks += _studies(project)
     checks.append(_module("dagster"))
     try:
         bindings = project.bindings()
@@ -354,6 +355,39 @@ def _sources(project: Project) -> list[DoctorCheck]:
             continue
         status: Status = "pass" if count else "warn"
         checks.append(DoctorCheck(name, status, f"{count} file(s) at {source.path}"))
+    return checks
+
+
+def _studies(project: Project) -> list[DoctorCheck]:
+    """Whether each study can be read and may run, and whether a source reads its rows."""
+    from toolscore_pipeline.agent.spec import load_agent_spec
+    from toolscore_pipeline.studies import missing_cells, reading_sources, why_refused
+
+    has_queries = any(source.query is not None for source in project.sources)
+    checks = []
+    for study in project.studies:
+        name = f"study {study.name}"
+        try:
+            spec = load_agent_spec(study.spec)
+        except ToolscoreError as error:
+            checks.append(DoctorCheck(name, "fail", str(error)))
+            continue
+        left = len(missing_cells(study, spec))
+        detail = f"{len(spec.cells())} run(s), {left} of them still to be made"
+        refusal = why_refused(study, spec)
+        readers = reading_sources(project, study)
+        status: Status = "pass"
+        if refusal is not None:
+            status, detail = "warn", f"{detail}; {refusal}"
+        if readers:
+            detail = f"{detail}; read by the source {', '.join(readers)}"
+        elif has_queries:
+            detail = f"{detail}; read by no source's path, perhaps by a query"
+            status = "unknown" if status == "pass" else status
+        else:
+            status = "warn"
+            detail = f"{detail}; no source reads {study.output.name}, so its runs are not graded"
+        checks.append(DoctorCheck(name, status, detail))
     return checks
 
 

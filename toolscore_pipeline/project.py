@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,6 +71,25 @@ class ExportSettings:
 
 
 @dataclass(frozen=True)
+class Study:
+    """An agent study that Dagster runs.
+
+    Attributes:
+        name: its name in the project; Dagster's asset is ``studies/<name>``.
+        spec: the file of the study's spec.
+        output: the JSON Lines file of its rows, one a run.
+        allow_paid: whether models that cost money may be called.
+        concurrency: runs of one arm at the same time, from 1.
+    """
+
+    name: str
+    spec: Path
+    output: Path
+    allow_paid: bool = False
+    concurrency: int = 1
+
+
+@dataclass(frozen=True)
 class Binding:
     """A judgment and the runs it applies to; a condition that is None holds for every run."""
 
@@ -97,7 +117,7 @@ class Project:
         comparisons: what is compared.
         exports: what is written out.
         regrade_cron: when the whole is regraded by schedule; None never.
-        studies: agent studies by name, for those who run them from Dagster.
+        studies: agent studies that Dagster runs.
     """
 
     root: Path
@@ -109,7 +129,7 @@ class Project:
     comparisons: list[ComparisonSettings]
     exports: list[ExportSettings]
     regrade_cron: str | None
-    studies: list[dict[str, Any]]
+    studies: list[Study]
 
     @property
     def published(self) -> Path:
@@ -201,7 +221,7 @@ def load_project(path: str | Path) -> Project:
     if cron is not None and len(cron.split()) != 5:
         reader.problem(f"expected five fields of a cron schedule, got {cron!r}", "$.regrade.cron")
     warehouse = reader.text(top, "warehouse", "$") or "warehouse.duckdb"
-    studies = [item for item, where in reader.items(top.get("studies"), "$.studies")]
+    studies = _read_studies(reader, top.get("studies"), root)
     grading = _read_grading(reader, top.get("grading", {}), root)
     reader.finish()
     return Project(
@@ -244,6 +264,8 @@ _COMPARISON_KEYS = (
     "protocol",
 )
 _EXPORT_KEYS = ("name", "format", "path")
+_STUDY_KEYS = ("name", "spec", "output", "allow_paid", "concurrency")
+_STUDY_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class _Reader:
@@ -452,6 +474,46 @@ def _read_export(reader: _Reader, item: Any, where: str, root: Path) -> ExportSe
         reader.problem("an export needs a path", where)
         return None
     return ExportSettings(name=name or kind, format=kind, path=root / path)
+
+
+def _read_studies(reader: _Reader, value: Any, root: Path) -> list[Study]:
+    studies: list[Study] = []
+    for item, where in reader.items(value, "$.studies"):
+        study = _read_study(reader, item, where, root)
+        if study is None:
+            continue
+        for other in studies:
+            if other.name == study.name:
+                reader.problem(f"two studies are named {study.name!r}", f"{where}.name")
+            if other.output.resolve() == study.output.resolve():
+                reason = f"the study {other.name!r} writes this file already"
+                reader.problem(reason, f"{where}.output")
+        studies.append(study)
+    return studies
+
+
+def _read_study(reader: _Reader, item: Any, where: str, root: Path) -> Study | None:
+    found = reader.mapping(item, where, _STUDY_KEYS)
+    name, spec, output = (reader.text(found, key, where) for key in ("name", "spec", "output"))
+    missing = [key for key in ("name", "spec", "output") if found.get(key) is None]
+    if missing and (item is None or isinstance(item, dict)):
+        reader.problem(f"a study needs a name, a spec and an output; no {missing[0]} here", where)
+    # The name becomes part of an asset's key.
+    if name is not None and _STUDY_NAME.fullmatch(name) is None:
+        reason = f"expected a name of letters, digits and any of . _ -, got {name!r}"
+        reader.problem(reason, f"{where}.name")
+    if spec is not None and not (root / spec).is_file():
+        folder = (root / spec).parent
+        names = [path.name for kind in ("yaml", "yml", "json") for path in folder.glob(f"*.{kind}")]
+        hint = nearest((root / spec).name, names)
+        reader.problem(f"the file {spec} does not exist{hint}", f"{where}.spec")
+    if output is not None and not output.endswith(".jsonl"):
+        reader.problem(f"expected a file named *.jsonl, got {output!r}", f"{where}.output")
+    allow_paid = reader.flag(found, "allow_paid", where)
+    concurrency = reader.count(found, "concurrency", where, 1)
+    if name is None or spec is None or output is None:
+        return None
+    return Study(name, root / spec, root / output, allow_paid, concurrency)
 
 
 def _load_honesty(path: Path | None) -> Any:
