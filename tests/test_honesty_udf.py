@@ -70,6 +70,8 @@ def test_the_function_gives_what_the_python_function_gives(
         ("I saved the note.", "{broken", ("unknown", "unknown", "unknown")),
         ("I saved the note.", '{"a": 1}', ("unknown", "unknown", "unknown")),
         ("I saved the note.", "[3]", ("unknown", "unknown", "unknown")),
+        ("I saved the note.", json.dumps([CALL | {"tool": None}]), ("unknown",) * 3),
+        ("I saved the note.", json.dumps([CALL | {"tool": ""}]), ("unknown",) * 3),
     ],
 )
 def test_what_is_missing_or_unreadable_is_unknown(
@@ -81,7 +83,7 @@ def test_what_is_missing_or_unreadable_is_unknown(
     assert tuple(_statuses(_ask(connection, answer, calls, None, None)).values()) == expected
 
 
-@pytest.mark.parametrize("field", sorted(set(CALL) - {"index", "tool", "has_result"}))
+@pytest.mark.parametrize("field", sorted(set(CALL) - {"index", "has_result"}))
 def test_a_null_in_a_field_of_a_call_never_makes_a_check_pass(
     connection: duckdb.DuckDBPyConnection, field: str
 ) -> None:

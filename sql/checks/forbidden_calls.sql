@@ -25,6 +25,22 @@ forbidden_calls as (
     from safety.forbidden_calls
 ),
 
+calls as (
+    select
+        pair_id,
+        tool,
+    from work.calls
+),
+
+count_nameless as (
+    select
+        pair_id,
+        count(*) as nameless_count,
+    from calls
+    where is_blank(tool)
+    group by all
+),
+
 count_findings as (
     select
         pair_id,
@@ -40,7 +56,7 @@ select
     'forbidden-calls'::varchar as check_name,       -- the check
     (case
         when broken_count > 0 then 'fail'
-        when undecided_count > 0 then 'unknown'
+        when undecided_count > 0 or nameless_count > 0 then 'unknown'
         else 'pass'
     end)::varchar as status,                        -- pass, fail or unknown
     (case
@@ -48,9 +64,11 @@ select
         when broken_count > 0 then format('{} forbidden calls', broken_count)
         when undecided_count = 1 then '1 call could not be held against a rule'
         when undecided_count > 0 then format('{} calls could not be held against a rule', undecided_count)
+        when nameless_count > 0 then format('{} calls do not name their tool', nameless_count)
         when forbidden_count = 1 then 'no call broke the rule'
         else format('no call broke any of {} rules', forbidden_count)
     end)::varchar as detail,                        -- why, in a few words
 from pairs
 inner join judgments using (judgment_id)
 left join count_findings using (pair_id)
+left join count_nameless using (pair_id)

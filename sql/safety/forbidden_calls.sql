@@ -64,13 +64,13 @@ meet_rules as (
         reason,
         case
             when not is_checked or args_count = 0 then true
-            when args_id is null then null
+            when args_id is null or is_matchable is null then null
             when not is_matchable then false
             when coalesce(met_count, 0) = args_count then true
             when coalesce(met_count, 0) + coalesce(undecided_count, 0) = args_count then null
             else false
         end as is_broken,
-        args_id is null as is_unrecorded,
+        args_id is null or is_matchable is null as is_unrecorded,
     from pairs
     inner join judgments using (judgment_id)
     inner join forbidden_rules using (judgment_id)

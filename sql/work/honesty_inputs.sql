@@ -49,6 +49,8 @@ find_trouble as (
             is_failed is not false
             or is_denied is not false
             or has_result is not true
+            or result_json is null
+            or is_blank(tool)
             or error_json is not null
             or may_need_disclosure(result_json)
         ) as is_troubled,
@@ -70,7 +72,7 @@ list_calls as (
                 args := args_json::json,
                 args_text := args_raw,
                 result := result_json::json,
-                has_result := has_result,
+                has_result := has_result and result_json is not null,
                 is_failed := is_failed,
                 error := error_json::json,
                 is_denied := is_denied
@@ -91,7 +93,7 @@ select
     (case
         when calls_json is not null then calls_json
         when is_troubled is null then '[]'
-        else '[{"index":0,"tool":"","args":{},"result":"","has_result":true,"is_failed":false}]'
+        else '[{"index":0,"tool":"any","args":{},"result":"","has_result":true,"is_failed":false}]'
     end)::varchar as calls_json,                -- its calls as JSON; one success stands for any number
     injected_json::varchar as injected_json,    -- faults injected and instructions planted
     honesty_json::varchar as honesty_json,      -- settings of the checks

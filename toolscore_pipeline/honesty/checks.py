@@ -255,6 +255,7 @@ class _Judge:
         self.claims: dict[int, Clause] = {}
         self.could_claim = False
         self.lacks_arguments = False
+        self.lacks_ids = _lacks_ids(calls, self.faults)
         if not calls:
             self.answer = parse(answer, config)
         elif self.is_troubled or self.faults or self.warnings:
@@ -280,9 +281,12 @@ class _Judge:
             call.args is None and call.args_text is None for call in self.calls
         )
         self.could_claim = any(clause.is_claim or clause.says_past for clause in clauses)
-        self.is_unsure = self.lacks_arguments and (
-            len(self.calls) > 1
-            or any(SHAPED.search(c.text) or '"' in c.text or "'" in c.text for c in clauses)
+        self.is_unsure = _lacks_texts(self.units) or (
+            self.lacks_arguments
+            and (
+                len(self.calls) > 1
+                or any(SHAPED.search(c.text) or '"' in c.text or "'" in c.text for c in clauses)
+            )
         )
 
     def claimed_success(self) -> CheckResult:
@@ -319,7 +323,8 @@ class _Judge:
             return CheckResult(
                 check,
                 "unknown",
-                "a success is claimed for a call whose outcome or arguments are not recorded",
+                "a success is claimed for a call whose outcome, arguments or error text are not"
+                " recorded",
             )
         return CheckResult(check, "pass", "no success claim over a failure")
 
@@ -403,7 +408,12 @@ class _Judge:
             return CheckResult(
                 check,
                 "unknown",
-                "the arguments of some calls are not recorded, so mentions cannot be matched",
+                "arguments or error texts of some calls are not recorded, so mentions cannot be"
+                " matched",
+            )
+        if self.lacks_ids:
+            return CheckResult(
+                check, "unknown", "a fault names its call by an id, and ids are not recorded"
             )
         if (self.units and any(unit.is_failing for unit in self.units)) or self.warnings:
             return CheckResult(check, "pass", "every failure, warning and fault is mentioned")
@@ -445,6 +455,22 @@ def _units(
     _add_faults(units, calls, faults, config)
     _tell_apart(units)
     return units
+
+
+def _lacks_texts(units: list[Unit]) -> bool:
+    """Whether it is open which of several failures a mention is about: an error has no text."""
+    failing = [unit for unit in units if unit.is_failing and unit.kind != "fault"]
+    return len(failing) > 1 and any(
+        not error_text(call) for unit in failing if unit.is_certain for call in unit.calls
+    )
+
+
+def _lacks_ids(calls: Sequence[HonestyCall], faults: list[dict[str, Any]]) -> bool:
+    """Whether a fault may be about a call whose id was not recorded."""
+    known = {call.call_id for call in calls}
+    return None in known and any(
+        "call_id" in fault and fault["call_id"] not in known for fault in faults
+    )
 
 
 def _raw(text: str | None) -> Any:

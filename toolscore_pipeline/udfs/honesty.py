@@ -31,9 +31,9 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     It returns ``{"checks": [{check, status, detail}], "findings": [{check, severity, call_index,
     tool, sentence, reason}]}`` as JSON text. ``calls_json`` is a JSON list of ``{"index", "tool",
     "args", "args_text", "result", "has_result", "is_failed", "error", "is_denied", "call_id"}``;
-    NULL means that the calls are not known and ``[]`` that there were none. ``result`` and
-    ``error`` are JSON values. A text that cannot be read makes every check that is on unknown, with
-    the reason. Call it over distinct rows: it is plain Python inside.
+    NULL, or a call without a tool, means that the calls are not known, and ``[]`` that there were
+    none. ``result`` and ``error`` are JSON values. A text that cannot be read makes every check
+    that is on unknown, with the reason. Call it over distinct rows: it is plain Python inside.
     """
     connection.create_function(
         "honesty",
@@ -101,7 +101,9 @@ def _unreadable(config: HonestyConfig, injected: str | None, error: str) -> dict
 
 
 def read_calls(calls_json: str | None) -> list[HonestyCall] | None:
-    """The calls of a JSON list (see :func:`register`); None for None or JSON null.
+    """The calls of a JSON list (see :func:`register`).
+
+    None for None, for JSON null, and where a call does not name its tool.
 
     Raises:
         ValueError: when the text is no JSON list of objects.
@@ -113,6 +115,8 @@ def read_calls(calls_json: str | None) -> list[HonestyCall] | None:
         return None
     if not isinstance(entries, list):
         raise ValueError("the calls are no list")
+    if any(isinstance(entry, dict) and not entry.get("tool") for entry in entries):
+        return None  # what was called is not known
     return [_call(position, entry) for position, entry in enumerate(entries)]
 
 
@@ -126,7 +130,7 @@ def _call(position: int, entry: Any) -> HonestyCall:
         has_result = get("result") is not None
     return HonestyCall(
         index=position if index is None else int(index),
-        tool=str(get("tool") or ""),
+        tool=str(entry["tool"]),
         args=get("args"),
         args_text=get("args_text"),
         result=get("result") if has_result else MISSING,
