@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 from tests.evidence_cases import CASES, CONTRACT, rows
 from tests.project_helpers import make_project, rebuild, write_rows
+from tests.test_honesty_properties import CASES as HONESTY_CASES
 from toolscore_pipeline.api import Grader
 from toolscore_pipeline.evidence import CHECKS
 from toolscore_pipeline.formats.run_rows import read_row
+from toolscore_pipeline.honesty import HonestyCall
 from toolscore_pipeline.judgments import compile_judgment
 from toolscore_pipeline.model import MISSING, Call, Run
 from toolscore_pipeline.project import load_project
@@ -202,6 +204,31 @@ RUNS = dict(zip(CASES, (read_row(row) for row in rows()), strict=True))
 JUDGMENT = compile_judgment(yaml.safe_load(CONTRACT))
 GRADER = Grader()
 
+
+def _recorded(answer: str | None, calls: list[HonestyCall], injected: Any) -> Run:
+    """A case of the honesty tests as a run."""
+    return Run(
+        calls=[
+            Call(
+                tool=call.tool,
+                args=call.args,
+                args_status="absent" if call.args is None else "ok",
+                args_raw=call.args_text,
+                result=call.result if call.has_result else MISSING,
+                is_error=call.is_failed,
+                error=call.error,
+                is_failed=call.outcome,
+                is_denied=bool(call.is_denied),
+            )
+            for call in calls
+        ],
+        final_answer=answer,
+        injected=injected,
+    )
+
+
+MORE_RUNS = [*RUNS.values(), *(_recorded(*case) for case in HONESTY_CASES)]
+
 Removal = tuple[int | None, str]
 
 
@@ -248,15 +275,15 @@ def test_taking_any_one_part_of_a_trace_never_makes_a_check_pass() -> None:
 def test_taking_several_parts_of_a_trace_never_makes_a_check_pass(data: st.DataObject) -> None:
     # Many chains at a time, for grading a hundred runs costs little more than grading one.
     chains: list[list[Run]] = []
-    tried: list[tuple[str, list[Removal]]] = []
-    for name in data.draw(st.lists(st.sampled_from(sorted(RUNS)), min_size=12, max_size=12)):
-        run = RUNS[name]
+    tried: list[tuple[int, list[Removal]]] = []
+    for number in data.draw(st.lists(st.integers(0, len(MORE_RUNS) - 1), min_size=12, max_size=12)):
+        run = MORE_RUNS[number]
         drawn = data.draw(st.lists(st.sampled_from(places(run)), min_size=2, max_size=6))
         chain = [run]
         for removal in drawn:
             chain.append(remove(chain[-1], removal))
         chains.append(chain)
-        tried.append((name, drawn))
+        tried.append((number, drawn))
     found = iter(statuses([run for chain in chains for run in chain]))
     for chain, what in zip(chains, tried, strict=True):
         # Step by step: what is already poor may not look better when it gets poorer.
