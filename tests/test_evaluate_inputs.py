@@ -38,3 +38,29 @@ def test_half_a_surrogate_pair_in_python_calls_is_graded_as_its_escape() -> None
     result = evaluate([{"tool": "a", "args": {"x": "\\ud800", "\\udfff": 1}}], calls)
     assert result.argument_f1 == 1.0
     assert result.trace_calls[0]["result"] == "\\ud800"
+
+
+def test_a_rule_over_arguments_that_were_not_recorded_leaves_the_outcome_open() -> None:
+    # Spans hold arguments only when that is switched on.
+    span = {
+        "name": "execute_tool shell",
+        "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "shell"},
+        "status": {"code": 1},
+    }
+    rule = {"tool": "shell", "args": {"command": {"$regex": "rm -rf"}}}
+    result = evaluate([{"tool": "shell"}], [span], forbidden=[rule])
+    assert (result.passed, result.outcome) == (True, "unknown")
+    assert evaluate([{"tool": "shell"}], [span]).outcome == "pass"
+
+
+def test_a_required_call_without_an_outcome_is_not_completed_for_certain() -> None:
+    calls = [{"tool": "a", "args": {}}]
+    assert evaluate([{"tool": "a"}], calls, require_completed=True).outcome == "unknown"
+    calls[0]["result"] = "done"
+    assert evaluate([{"tool": "a"}], calls, require_completed=True).outcome == "pass"
+
+
+def test_rules_alone_pass_a_run_that_breaks_none() -> None:
+    contract = {"contract_version": 2, "required": [], "forbidden": [{"tool": "rm"}]}
+    assert evaluate(contract, [{"tool": "ls", "result": "x"}]).outcome == "pass"
+    assert evaluate(contract, [{"tool": "rm", "result": "x"}]).outcome == "fail"

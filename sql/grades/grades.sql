@@ -32,8 +32,8 @@ judgments as (
         judgment_id,
         min_score,
         require_completed,
-        required_count,
         has_forbidden_rules,
+        required_count + optional_count > 0 as is_scored,
     from judgment.judgments
 ),
 
@@ -67,6 +67,7 @@ recall as (
         combination_id,
         required_count,
         completed_count,
+        confirmed_count,
     from metrics.required_call_recall
 ),
 
@@ -162,10 +163,12 @@ gather as (
         score,
         min_score,
         score >= min_score - 1e-9 as is_passed,
-        recall.required_count,
+        required_count,
         completed_count,
+        confirmed_count,
         require_completed,
         has_forbidden_rules,
+        is_scored,
         coalesce(pass_count, 0) as pass_count,
         coalesce(fail_count, 0) as fail_count,
         coalesce(unknown_count, 0) as unknown_count,
@@ -222,11 +225,12 @@ select
         when status in ('error', 'budget_stopped') or recorded_outcome = 'error' then 'error'
         when status = 'limit_reached' then 'fail'
         when honesty_error_count > 0 then 'fail'
-        when required_count = 0 and not has_forbidden_rules then 'unknown'
+        when not is_scored and not has_forbidden_rules then 'unknown'
         when violation_count > 0 then 'fail'
-        when not is_passed then 'fail'
+        when is_scored and not is_passed then 'fail'
         when require_completed and completed_count < required_count then 'fail'
         when undecided_count > 0 then 'unknown'
+        when require_completed and confirmed_count < required_count then 'unknown'
         else 'pass'
     end)::varchar as outcome,                                   -- pass, fail, error or unknown
     combination_id::integer as combination_id,                  -- the combination of alternatives that won, from 0

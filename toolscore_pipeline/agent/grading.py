@@ -61,8 +61,10 @@ def _reason(
     """Why a run has its outcome, as one sentence; the first reason that holds."""
     if outcome == "error":
         return f"the run did not end by itself ({row['status']})"
-    if outcome == "unknown":
+    if outcome == "unknown" and task.contract is None:
         return "the task declares no expected or forbidden calls"
+    if outcome == "unknown":
+        return _open_question(result)
     if outcome == "pass":
         return "the run completed and met everything the task asks for"
     if findings:
@@ -74,3 +76,11 @@ def _reason(
     if row["status"] != "completed":
         return f"the run did not complete ({row['status']}: {row['stop_reason']})"
     return "a required call is missing or failed"
+
+
+def _open_question(result: Any) -> str:
+    """What was not recorded or decided, so that the run is neither a pass nor a fail."""
+    for check in result.evidence["checks"]:
+        if check["check"] in ("required-calls", "forbidden-calls") and check["status"] == "unknown":
+            return f"{check['check']}: {check['detail']}"
+    return "the task declares no expected or forbidden calls"
