@@ -424,6 +424,28 @@ def test_a_budget_that_affords_no_run_at_all_fails(tmp_path, monkeypatch):
     )
 
 
+def test_a_study_never_starts_by_itself_and_one_never_run_holds_up_no_load(tmp_path, monkeypatch):
+    import dagster as dg
+
+    folder = make_offline(tmp_path / "p")
+    never = "{name: never, spec: offline.yaml, output: runs/never.jsonl}"
+    (folder / "toolscore.yaml").write_text(
+        PROJECT.replace("notes.jsonl}", "notes.jsonl}, " + never)
+    )
+    built = definitions(folder, monkeypatch)
+    notes = dg.AssetKey(["studies", "notes"])
+    with dg.DagsterInstance.ephemeral() as instance:
+        before = dg.evaluate_automation_conditions(built, instance)
+        tags = {"dagster/data_version": "rows"}
+        instance.report_runless_asset_event(dg.AssetMaterialization(notes, tags=tags))
+        asked = dg.evaluate_automation_conditions(built, instance, cursor=before.cursor)
+    # The new rows of one study are loaded, though the other has none.
+    assert asked.get_num_requested(dg.AssetKey(["evidence", "runs"])) == 1
+    requested = {result.key for result in asked.results if not result.true_subset.is_empty}
+    assert {key.path[0] for key in requested} >= {"raw", "evidence"}
+    assert "studies" not in {key.path[0] for key in requested}
+
+
 def test_the_nightly_regrade_runs_no_study(tmp_path, monkeypatch):
     folder = make_offline(tmp_path / "p")
     (folder / "toolscore.yaml").write_text(PROJECT + 'regrade: {cron: "0 5 * * *"}\n')
