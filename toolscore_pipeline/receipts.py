@@ -44,6 +44,7 @@ __all__ = [
     "Regrade",
     "build_receipt",
     "canonical_json",
+    "contract_sha256",
     "encode_receipt",
     "file_digest",
     "grade_sha256",
@@ -117,7 +118,7 @@ def build_receipt(
         "created_at": (created_at or _now()).astimezone(UTC).isoformat(timespec="seconds"),
         "inputs": digests,
         "settings": dict(sorted(applied.items())),
-        "contract_sha256": _contract_sha256(judgment),
+        "contract_sha256": contract_sha256(judgment),
         "result": {
             "score": result.score,
             "grade": result.grade,
@@ -167,7 +168,7 @@ def _probes(result: EvaluationResult) -> Any:
     return parse_json(result.run["probes_json"])
 
 
-def _contract_sha256(judgment: Mapping[str, Any]) -> str:
+def contract_sha256(judgment: Mapping[str, Any]) -> str:
     """The hash of what is expected, apart from weights and settings."""
     if judgment["kind"] == "gold":
         return json_sha256(judgment["required"])
