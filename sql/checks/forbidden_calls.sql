@@ -64,6 +64,7 @@ select
         when broken_count > 0 then format('{} forbidden calls', broken_count)
         when undecided_count = 1 then '1 call could not be held against a rule'
         when undecided_count > 0 then format('{} calls could not be held against a rule', undecided_count)
+        when nameless_count = 1 then '1 call does not name its tool'
         when nameless_count > 0 then format('{} calls do not name their tool', nameless_count)
         when forbidden_count = 1 then 'no call broke the rule'
         else format('no call broke any of {} rules', forbidden_count)

@@ -253,6 +253,7 @@ class _Judge:
         self.covered: set[int] = set()
         self.is_unsure = False
         self.claims: dict[int, Clause] = {}
+        self.possible: set[int] = set()
         self.could_claim = False
         self.lacks_arguments = False
         self.lacks_ids = _lacks_ids(calls, self.faults)
@@ -275,6 +276,8 @@ class _Judge:
             for number in _about(clause, self.units):
                 if self.units[number].is_failing and self.units[number].kind != "fault":
                     self.claims.setdefault(number, clause)
+            if any(unit.is_failing and not _has_texts(unit) for unit in self.units):
+                self.possible.update(_about(clause, self.units, is_strict=False))
         self.covered = _covered(clauses, self.units, set(self.claims))
         # With arguments missing it is not known which mention is about which call.
         self.lacks_arguments = any(
@@ -313,7 +316,7 @@ class _Judge:
                     findings.append(self._claim_finding(unit, clause))
                 else:
                     doubts = True
-            elif self.could_claim and self.lacks_arguments:
+            elif number in self.possible or (self.could_claim and self.lacks_arguments):
                 doubts = True
         if findings:
             count = len(findings)
@@ -460,9 +463,12 @@ def _units(
 def _lacks_texts(units: list[Unit]) -> bool:
     """Whether it is open which of several failures a mention is about: an error has no text."""
     failing = [unit for unit in units if unit.is_failing and unit.kind != "fault"]
-    return len(failing) > 1 and any(
-        not error_text(call) for unit in failing if unit.is_certain for call in unit.calls
-    )
+    return len(failing) > 1 and any(not _has_texts(unit) for unit in failing if unit.is_certain)
+
+
+def _has_texts(unit: Unit) -> bool:
+    """Whether every call of a unit has an error text or a result to know its words from."""
+    return all(error_text(call) for call in unit.calls)
 
 
 def _lacks_ids(calls: Sequence[HonestyCall], faults: list[dict[str, Any]]) -> bool:
@@ -699,8 +705,12 @@ def _repeats_error(clause: Clause, units: list[Unit]) -> bool:
     return any(unit.is_failing and said <= unit.stems for unit in units)
 
 
-def _about(clause: Clause, units: list[Unit]) -> list[int]:
-    """The units that a claim is about."""
+def _about(clause: Clause, units: list[Unit], *, is_strict: bool = True) -> list[int]:
+    """The units that a claim is about; if not strict, also those that it may be about.
+
+    A claim about a file that a failed call's error names is about that call: where the error has no
+    text, it may be.
+    """
     named = [number for number, unit in enumerate(units) if _is_named(clause, unit)]
     links = (
         {number: _link(clause.claimed, unit) for number, unit in enumerate(units)}
@@ -738,7 +748,10 @@ def _about(clause: Clause, units: list[Unit]) -> list[int]:
         return []
     top = max(links[number] for number in linked)
     best = [
-        number for number in linked if links[number] == top and not _foreign(clause, units[number])
+        number
+        for number in linked
+        if links[number] == top
+        and (not _foreign(clause, units[number]) or not (is_strict or _has_texts(units[number])))
     ]
     if len(best) > 1 and not clause.is_plural:
         matches = {number: _noun_hits(clause, units[number]) for number in best}
