@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from toolscore_pipeline.api import evaluate
+from toolscore_pipeline.cli import main
 from toolscore_pipeline.cli.output import console
 from toolscore_pipeline.reports import read_verdict
 from toolscore_pipeline.reports.console import verdict_text
@@ -24,3 +28,38 @@ def test_names_in_a_verdict_are_no_emoji() -> None:
     text = verdict_text(read_verdict(result))
     assert "mcp:a:find" in text
     assert "mcp:b:find" in text
+
+
+def test_an_error_repeats_no_credential_and_moves_no_cursor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "AKIA" + "Q3EGRZ7K2XWP4TNV"
+    contract, trace = tmp_path / "contract.json", tmp_path / "trace.json"
+    contract.write_text(json.dumps({"required": [{"tool": "a", key: 1, "\x1b[2J": 2}]}))
+    trace.write_text("[]")
+    assert main(["eval", str(contract), str(trace)]) == 2
+    shown = capsys.readouterr().err
+    assert "REDACTED aws_access_key_id" in shown
+    assert key not in shown
+    assert "\x1b" not in shown
+    assert len(shown.splitlines()) == 2
+
+
+class OutOfMemoryException(Exception):
+    """Named like DuckDB's."""
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), OutOfMemoryException("could not allocate 9 GB\n")]
+)
+def test_too_little_memory_is_one_sentence(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("toolscore_pipeline.api.evaluate_trace", fail)
+    assert main(["eval", "contract.json", "trace.json"]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: more memory is needed: ")
+    assert shown.count("\n") == 1

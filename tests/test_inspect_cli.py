@@ -31,9 +31,14 @@ def test_the_report_says_what_was_detected_and_keeps_unknown_null(capsys):
 def test_a_credential_is_not_printed(tmp_path, capsys):
     key = "AKIA" + "IOSFODNN7EXAMPLE"
     path = tmp_path / "trace.json"
-    path.write_text(json.dumps([{"tool": "post", "args": {"key": key}}]), encoding="utf-8")
-    assert main(["inspect", str(path), "--json", "-"]) == 0
-    assert key not in capsys.readouterr().out
+    call = {"tool": f"post_{key}\x1b[2J", "id": key, "args": {"key": key}, "result": [key]}
+    path.write_text(json.dumps([call]), encoding="utf-8")
+    for options in (["--json", "-"], []):
+        assert main(["inspect", str(path), *options]) == 0
+        shown = capsys.readouterr().out
+        assert "REDACTED" in shown
+        assert key not in shown
+        assert "\x1b" not in shown
 
 
 def test_a_file_that_is_no_trace_is_refused_in_a_sentence(tmp_path, capsys):

@@ -19,6 +19,7 @@ from toolscore_pipeline.errors import ToolscoreError, nearest
 # Modules of this package that are no verbs.
 _HELPERS = ("output", "options")
 EXIT_GATE, EXIT_USAGE, EXIT_BUDGET = 1, 2, 3
+_LONGEST_LINE = 1000
 
 
 def verbs() -> list[str]:
@@ -40,15 +41,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except ToolscoreError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _print_error(str(error))
         return EXIT_USAGE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+    except Exception as error:
+        # DuckDB's own class is not imported for this: most commands do without it.
+        if not isinstance(error, MemoryError) and type(error).__name__ != "OutOfMemoryException":
+            raise
+        _print_error(f"more memory is needed: {str(error).partition(chr(10))[0] or 'none is left'}")
+        return EXIT_USAGE
     except BrokenPipeError:
         # The reader of our output went away; what it did not want is no failure of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _print_error(text: str) -> None:
+    """Print an error, a line for each problem: no credential of a file, no control character."""
+    from toolscore_pipeline.reports.safe import plain
+
+    lines = [plain(line, _LONGEST_LINE) for line in text.splitlines()]
+    print("error: " + "\n".join(lines), file=sys.stderr)
 
 
 def _run(arguments: list[str]) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from toolscore_pipeline.cli.output import console, table, write_json
-from toolscore_pipeline.credentials import redact_secrets, redact_value
+from toolscore_pipeline.credentials import redact_value
 from toolscore_pipeline.model import MISSING, Call, Run
 
 _WIDTH = 60
@@ -68,7 +68,7 @@ def _detections(file: Path) -> list[dict[str, Any]]:
 def describe_run(run: Run) -> dict[str, Any]:
     """A JSON-safe account of one run, credentials redacted; what it does not hold is None."""
     calls = [_describe_call(index, call) for index, call in enumerate(run.calls)]
-    return {
+    account: dict[str, Any] = {
         "format": run.format,
         "locator": run.locator,
         "task": run.task,
@@ -76,7 +76,7 @@ def describe_run(run: Run) -> dict[str, Any]:
         "repetition": run.repetition,
         "status": run.status,
         "model": run.model,
-        "final_answer": None if run.final_answer is None else redact_secrets(run.final_answer),
+        "final_answer": run.final_answer,
         "cost_usd": run.cost_usd,
         "duration_seconds": run.duration_seconds,
         "input_tokens": run.input_tokens,
@@ -92,6 +92,8 @@ def describe_run(run: Run) -> dict[str, Any]:
         },
         "warnings": run.warnings,
     }
+    redacted: dict[str, Any] = redact_value(account)
+    return redacted
 
 
 def _describe_call(index: int, call: Call) -> dict[str, Any]:
@@ -99,9 +101,9 @@ def _describe_call(index: int, call: Call) -> dict[str, Any]:
         "index": index,
         "id": call.call_id,
         "tool": call.tool,
-        "args": redact_value(call.args),
+        "args": call.args,
         "args_status": call.args_status,
-        "result": None if call.result is MISSING else redact_value(call.result),
+        "result": None if call.result is MISSING else call.result,
         "has_result": call.result is not MISSING,
         "outcome": {None: "unknown", True: "failed", False: "succeeded"}[call.is_failed],
         "outcome_basis": call.outcome_basis,
@@ -132,7 +134,7 @@ def _print_run(out: Any, run: dict[str, Any], number: int | None) -> None:
             [
                 (
                     call["index"] + 1,
-                    call["tool"],
+                    _cut(call["tool"]),
                     _short(call["args"]) + _flag(call),
                     "denied" if call["denied"] else call["outcome"],
                     _short(call["result"]) if call["has_result"] else "not recorded",
