@@ -273,7 +273,8 @@ def mixed_traces(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
         "    rejects += batch.rejects.num_rows\n"
         "seconds = time.perf_counter() - started\n"
         "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
-        "print(json.dumps({'runs': runs, 'rejects': rejects, 'seconds': seconds, 'peak_mb': peak}))\n"
+        "found = {'runs': runs, 'rejects': rejects, 'seconds': seconds, 'peak_mb': peak}\n"
+        "print(json.dumps(found))\n"
     )
     ours, bare, peak, count = [], [], 0.0, 0
     for _ in range(turns):

@@ -69,11 +69,27 @@ bindings as (
     from judgment.bindings
 ),
 
-latest_grades as (
+applicable as (
     select
         run_id,
-        grade_id,
-    from marts.latest_grades
+        judgment_id,
+    from judgment.applicable
+    where precedence = 1
+),
+
+grader as (
+    select grader_version from settings.grader
+),
+
+-- The most specific judgment that applies, under the current formulas, stands for the run.
+stand_for_runs as (
+    select
+        run_id,
+        judgment_id,
+        grader_version,
+        true as is_standing,
+    from applicable
+    cross join grader
 ),
 
 -- The same judgment may be written in several files: one of them will do.
@@ -115,12 +131,11 @@ select
     min_score::double as min_score,                             -- the passing score
     is_passed::boolean as is_passed,                            -- whether the score reaches it
     required_call_recall::double as required_call_recall,       -- required calls made that did not fail, 0 to 1
-    (latest_grades.grade_id is not null)::boolean as is_standing, -- whether it is the grade that stands for the run
+    coalesce(is_standing, false)::boolean as is_standing,       -- whether it is the grade that stands for the run
 from grades
 inner join runs using (run_id)
 left join metrics using (run_id, judgment_id, grader_version)
 left join documents using (source, path)
 left join judgments using (judgment_id)
 left join keep_one_file using (judgment_id)
-left join latest_grades
-    on grades.run_id = latest_grades.run_id and grades.grade_id = latest_grades.grade_id
+left join stand_for_runs using (run_id, judgment_id, grader_version)
