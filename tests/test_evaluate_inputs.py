@@ -33,6 +33,13 @@ def test_calls_that_hold_themselves_are_refused() -> None:
         single_run([{"tool": "a", "args": args}])
 
 
+def test_an_object_that_is_no_trace_is_named_without_its_credentials() -> None:
+    key = "AKIA" + "Q3EGRZ7K2XWP4TNV"
+    with pytest.raises(ToolscoreError, match="REDACTED aws_access_key_id") as caught:
+        single_run({key: 1})
+    assert key not in str(caught.value)
+
+
 def test_half_a_surrogate_pair_in_python_calls_is_graded_as_its_escape() -> None:
     calls = [{"tool": "a", "args": {"x": "\ud800", "\udfff": 1}, "result": "\ud800"}]
     result = evaluate([{"tool": "a", "args": {"x": "\\ud800", "\\udfff": 1}}], calls)

@@ -165,7 +165,9 @@ def test_a_bad_record_is_set_aside_and_the_others_load(tmp_path):
 def test_a_file_that_cannot_be_read_stays_in_the_population_as_an_error(tmp_path):
     folder = make_project(tmp_path / "p", 8)
     (folder / "runs/torn.jsonl").write_bytes(b"\xff\xfe\x00nonsense")
-    rebuild(folder)
+    report = rebuild(folder)
+    # Its place is named once, and so is the file.
+    assert [problem.split(": ")[0] for problem in report.problems] == ["runs/torn.jsonl:1"]
     assert ask(
         folder, "select count(*) from evidence.runs where status = 'error' and path like '%torn%'"
     ) == [(1,)]

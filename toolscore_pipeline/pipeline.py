@@ -428,10 +428,12 @@ class _Loader:
             self.report.pairs_graded += session.grade_staged()
 
     def _note_problems(self, batch: Batch) -> None:
-        for row in batch.documents.select(["path", "error", "run_count", "warnings"]).to_pylist():
-            if row["error"]:
-                self.report.problems.append(f"{row['path']}: {row['error']}")
-        for row in batch.rejects.select(["path", "line", "reason"]).slice(0, 20).to_pylist():
+        rejects = batch.rejects.select(["path", "line", "reason"]).slice(0, 20).to_pylist()
+        told = {row["path"] for row in rejects}
+        for row in batch.documents.select(["path", "error"]).to_pylist():
+            if row["error"] and row["path"] not in told:
+                self.report.problems.append(row["error"])
+        for row in rejects:
             place = f"{row['path']}:{row['line']}" if row["line"] is not None else row["path"]
             self.report.problems.append(f"{place}: {row['reason']}")
 

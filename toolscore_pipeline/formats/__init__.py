@@ -177,7 +177,9 @@ def _dumped(dump: Any) -> Any:
 def _shape(value: Any) -> str:
     """A few words on what a value looks like, without its contents."""
     if isinstance(value, dict):
-        keys = ", ".join(repr(str(key)[:40]) for key in list(value)[:5])
+        from toolscore_pipeline.credentials import redact_secrets
+
+        keys = ", ".join(repr(redact_secrets(str(key)[:200])[:40]) for key in list(value)[:5])
         more = ", ..." if len(value) > 5 else ""
         return f"an object with the keys {keys}{more}" if value else "an empty object"
     if isinstance(value, list):
