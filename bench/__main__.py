@@ -336,8 +336,9 @@ def multiply(path: Path, copies: int) -> int:
         ):
             if copies > 1:
                 connection.execute(
-                    f"insert into {name} select * replace (run_id || '-' || i as run_id)"
-                    f" from {name}, range(1, {int(copies)}) as copy(i)"
+                    f"insert into {name}"
+                    " select stored.* replace (stored.run_id || '-' || copy.i as run_id)"
+                    f" from {name} as stored, range(1, {int(copies)}) as copy(i)"
                 )
         row = connection.execute("select count(*) from evidence.runs").fetchone()
     return int(row[0]) if row else 0
