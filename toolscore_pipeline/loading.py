@@ -207,7 +207,7 @@ def load_documents(
     """
     sources = list(sources)
     for source in sources:
-        _check(source)
+        check_source(source)
     found: dict[str, tuple[Source, Path]] = {}
     for source in sources:
         if source.path is not None:
@@ -239,7 +239,7 @@ def read_file(path: str | Path, format: str = formats.AUTO) -> list[Run]:
             "expected a file, got a folder" if file.is_dir() else "there is no such file", path=path
         )
     source = Source(name=file.name, path=str(file), format=format)
-    _check(source)
+    check_source(source)
     reader = _RunReader({}, None, [file])
     for _ in reader.load_file(source, file, str(path)):
         pass
@@ -257,7 +257,12 @@ def _shown(source: Source, file: Path) -> str:
     return str(file)
 
 
-def _check(source: Source) -> None:
+def check_source(source: Source) -> None:
+    """Look at a source's settings without reading anything.
+
+    Raises:
+        UsageError: when its format, task or variant pattern is wrong.
+    """
     if (source.path is None) == (source.query is None):
         raise UsageError(f"source {source.name!r} needs a path or a query, and only one of them")
     if source.format != formats.AUTO:

@@ -15,7 +15,7 @@ from toolscore_pipeline.documents import Document, child_path
 from toolscore_pipeline.errors import ContractError, InputError, Problem, UsageError, nearest
 from toolscore_pipeline.hashing import canonical_json, file_sha256
 from toolscore_pipeline.judgments import Judgment, compile_judgment
-from toolscore_pipeline.loading import Source
+from toolscore_pipeline.loading import Source, check_source
 
 if TYPE_CHECKING:
     from toolscore_pipeline.contract import Contract
@@ -147,9 +147,9 @@ class Project:
         forbidden = _load_rules(self.grading.forbidden)
         bindings: list[Binding] = []
         for pattern in self.contracts:
-            paths = sorted(
-                Path(path) for path in glob.glob(str(self.root / pattern), recursive=True)
-            )
+            # Only the pattern is one: the project's folder may be called "a[1]".
+            found = glob.glob(pattern, root_dir=self.root, recursive=True)
+            paths = sorted(self.root / path for path in found)
             if not paths:
                 raise InputError(f"contracts: {pattern!r} matches no file", path=self.file)
             for path in paths:
@@ -377,7 +377,7 @@ def _read_source(reader: _Reader, item: Any, where: str, root: Path) -> Source |
         except (OSError, UnicodeDecodeError) as error:
             reader.problem(f"cannot read the query file {query}: {_why(error)}", f"{where}.query")
             return None
-    return Source(
+    source = Source(
         name=name or "",
         path=path,
         query=text,
@@ -386,6 +386,11 @@ def _read_source(reader: _Reader, item: Any, where: str, root: Path) -> Source |
         task=reader.text(found, "task", where),
         root=root,
     )
+    try:
+        check_source(source)
+    except UsageError as error:
+        reader.problem(str(error), where)
+    return source
 
 
 def _why(error: OSError | UnicodeDecodeError) -> str:
@@ -444,6 +449,19 @@ def _read_comparison(
     policies = ("lexicographic", "weighted", "pareto")
     if select is not None and select not in policies:
         reader.problem(f"unknown policy {select!r}{nearest(select, policies)}", f"{where}.select")
+    alpha = reader.share(found, "alpha", where)
+    if alpha in (0, 1):
+        reader.problem(f"expected a number between 0 and 1, got {alpha:g}", f"{where}.alpha")
+    objectives = [
+        str(entry) for entry, _ in reader.items(found.get("objectives"), f"{where}.objectives")
+    ]
+    for index, objective in enumerate(objectives):
+        from toolscore_pipeline.stats.select import parse_objective
+
+        try:
+            parse_objective(objective)
+        except UsageError as error:
+            reader.problem(str(error), f"{where}.objectives[{index}]")
     protocol = reader.text(found, "protocol", where)
     if protocol and not (root / protocol).is_file():
         reader.problem(f"the file {protocol} does not exist", f"{where}.protocol")
@@ -452,14 +470,12 @@ def _read_comparison(
         baseline=reader.text(found, "baseline", where),
         k=reader.count(found, "k", where, 1),
         min_n=reader.count(found, "min_n", where, 10),
-        alpha=reader.share(found, "alpha", where) or 0.05,
+        alpha=0.05 if alpha is None else alpha,
         source=source,
         variant_key=reader.text(found, "variant_key", where),
         outcome=outcome,
         select=select,
-        objectives=[
-            str(entry) for entry, _ in reader.items(found.get("objectives"), f"{where}.objectives")
-        ],
+        objectives=objectives,
         protocol=root / protocol if protocol else None,
     )
 
@@ -553,13 +569,14 @@ def _bind(
     declared = getattr(expected, "weights", None)
     if weights is not None and declared is not None:
         weights = {**declared, **weights}
+    has_min_score = isinstance(document.value, dict) and "min_score" in document.value
     judgment = compile_judgment(
         expected,
         weights=weights,
         strict=grading.strict,
         forbidden=forbidden,
         honesty=honesty,
-        min_score=None if is_contract(document.value) else grading.min_score,
+        min_score=None if has_min_score else grading.min_score,
         require_completed=grading.require_completed,
     )
     sha256, _ = file_sha256(path)

@@ -1,0 +1,44 @@
+"""The project file: what is wrong with it is told with its place before anything is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.project_helpers import make_project
+from toolscore_pipeline.errors import ContractError
+from toolscore_pipeline.project import load_project
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("sources: [{name: a, path: x, format: jsn}]", "$.sources[0]: unknown trace format 'jsn'"),
+        ("sources: [{name: a, path: x, task: '('}]", "$.sources[0]: task pattern '(' is no"),
+        ("sources: [{name: a, path: x, variant: '{x}'}]", "$.sources[0]: variant pattern '{x}'"),
+        (
+            "comparisons: [{name: a, objectives: [cost, cots]}]",
+            "$.comparisons[0].objectives[1]: unknown metric 'cots'; did you mean 'cost'?",
+        ),
+        ("comparisons: [{name: a, alpha: 0}]", "$.comparisons[0].alpha: expected a number between"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_its_place(tmp_path: Path, text: str, sentence: str) -> None:
+    file = tmp_path / "toolscore.yaml"
+    file.write_text(f"warehouse: w.duckdb\n{text}\n", encoding="utf-8")
+    with pytest.raises(ContractError) as caught:
+        load_project(file)
+    assert str(caught.value).startswith(f"{file}:2: at {sentence}")
+
+
+def test_a_contract_keeps_its_own_passing_score(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "a[1]")  # the name of the folder is no pattern
+    settings = folder / "toolscore.yaml"
+    settings.write_text(settings.read_text() + "grading: {min_score: 0.5}\n", encoding="utf-8")
+    one = folder / "contracts/one.yaml"
+    one.write_text(one.read_text() + "min_score: 0.7\n", encoding="utf-8")
+    scores = {
+        binding.task: binding.judgment.min_score for binding in load_project(settings).bindings()
+    }
+    assert scores == {"one": 0.7, "two": 0.5}
