@@ -311,6 +311,7 @@ class Exports(dg.Component, dg.Resolvable):
             name=f"export_{number}_{re.sub(r'[^A-Za-z0-9_]', '_', export.name)}",
             specs=[spec],
             check_specs=[check],
+            can_subset=True,
             pool=POOL,
         )
         def write(
@@ -330,22 +331,27 @@ class Exports(dg.Component, dg.Resolvable):
                 f"{written.count} records, {written.bytes:,} bytes in {export.path.name}"
                 + (f", written in {seconds:.2f} s" if report.exports else ": unchanged")
             )
-            yield dg.MaterializeResult(
-                asset_key=_export_key(export),
-                metadata={
-                    "dagster/row_count": written.count,
-                    "path": dg.MetadataValue.path(str(export.path)),
-                    "bytes": written.bytes,
-                    "sha256": written.sha256,
-                },
-                data_version=dg.DataVersion(written.sha256[:16]),
-            )
-            yield dg.AssetCheckResult(
-                check_name=check.name,
-                asset_key=_export_key(export),
-                passed=written.is_whole,
-                metadata={"sha256": written.sha256, "manifest_sha256": written.recorded_sha256},
-            )
+            if context.selected_asset_keys:
+                yield dg.MaterializeResult(
+                    asset_key=_export_key(export),
+                    metadata={
+                        "dagster/row_count": written.count,
+                        "path": dg.MetadataValue.path(str(export.path)),
+                        "bytes": written.bytes,
+                        "sha256": written.sha256,
+                    },
+                    data_version=dg.DataVersion(written.sha256[:16]),
+                )
+            if context.selected_asset_check_keys:
+                yield dg.AssetCheckResult(
+                    check_name=check.name,
+                    asset_key=_export_key(export),
+                    passed=written.is_whole,
+                    metadata={
+                        "sha256": written.sha256,
+                        "manifest_sha256": written.recorded_sha256,
+                    },
+                )
 
         return write
 

@@ -649,7 +649,8 @@ def read_export(path: Path) -> WrittenExport:
 def publish(session: Session, report: BuildReport) -> None:
     """Replace the published copy, unless it is already the newest."""
     version = json_sha256([marts_version(session), session.state("inputs")])
-    if session.state("published") == version and session.warehouse.published.is_file():
+    # The copy itself says what it is of: the warehouse only says what was meant to be published.
+    if session.warehouse.published_state("published") == version:
         return
     with session.transaction() as store:
         session.set_state("published", version, store)

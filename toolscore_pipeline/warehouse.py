@@ -13,7 +13,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,13 @@ from toolscore_pipeline.runner import (
 
 LOCK_SECONDS = 60.0
 SCRATCH = "scratch"
+# What DuckDB says when a disk is full, a folder read-only or a quota reached.
+_REFUSALS = (duckdb.IOException, duckdb.TransactionException, duckdb.FatalException)
+_REFUSAL_MESSAGE = re.compile(
+    r"could not write|cannot open file|no space|file too large|read-only|permission denied"
+    r"|checkpoint|invalidated",
+    re.IGNORECASE,
+)
 _LOCK_MESSAGE = re.compile(r"lock on file|being used by another process", re.IGNORECASE)
 
 
@@ -74,13 +81,36 @@ class Warehouse:
 
         Raises:
             WarehouseLockedError: another process held it for the whole wait.
-            WarehouseError: the file is no warehouse, or cannot be made.
+            WarehouseError: the file is no warehouse or cannot be made, or the disk refused to take
+                more while it was held.
         """
-        session = Session(self, self._connect())
+        connection = self._connect()
         try:
-            yield session
+            yield Session(self, connection)
+        except _REFUSALS as error:
+            if not _REFUSAL_MESSAGE.search(str(error)):
+                raise
+            raise WarehouseError(
+                f"{self.path}: {_first_sentence(str(error))}; what was committed before stays"
+            ) from None
         finally:
-            session.close()
+            with suppress(duckdb.Error):  # its last checkpoint may fail on a full disk too
+                connection.close()
+
+    def published_state(self, name: str) -> str | None:
+        """A remark that stands in the published copy; None when there is none, or no copy."""
+        if not self.published.is_file():
+            return None
+        literal = "'" + str(self.published).replace("'", "''") + "'"
+        try:
+            with duckdb.connect(":memory:") as connection:
+                connection.execute(f"attach {literal} as published (read_only)")
+                row = connection.execute(
+                    "select value from published.settings.state where name = $1", [name]
+                ).fetchone()
+        except duckdb.Error:
+            return None
+        return str(row[0]) if row else None
 
     def read(self) -> duckdb.DuckDBPyConnection:
         """A read-only connection to the published copy, with external access off.
@@ -152,10 +182,6 @@ class Session:
             cursor.execute(f"use {SCRATCH}")
             self._engine = Engine(self.plan, connection=cursor)
         return self._engine
-
-    def close(self) -> None:
-        """Let the file go."""
-        self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -469,4 +495,4 @@ def _reshape(store: duckdb.DuckDBPyConnection, model: Model, columns: list[str])
 
 
 def _first_sentence(message: str) -> str:
-    return message.strip().splitlines()[0].removeprefix("IO Error: ")
+    return re.sub(r"^(?:\w+ Error: )+", "", message.strip().splitlines()[0])
