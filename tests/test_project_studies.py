@@ -416,6 +416,27 @@ def test_rows_that_were_paid_for_flow_on_when_the_budget_stops_and_a_check_says_
     assert f"{40 - len(rows)} of 40 runs left" in check.description
 
 
+def test_the_check_run_on_its_own_looks_at_the_study_and_runs_nothing(tmp_path, monkeypatch):
+    import dagster as dg
+
+    key = dg.AssetKey(["studies", "paid"])
+    ran = stopped_project(tmp_path, monkeypatch, 0.04)
+    written = (tmp_path / "runs/paid.jsonl").read_bytes()
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = definitions(tmp_path, monkeypatch).resolve_implicit_global_asset_job_def()
+        only = {dg.AssetCheckKey(key, "every_run_was_made")}
+        looked = job.get_subset(asset_selection=set(), asset_check_selection=only)
+        result = looked.execute_in_process(instance=instance)
+        # The asset can be asked for without its check, too.
+        alone = job.get_subset(asset_selection={key}, asset_check_selection=set())
+        assert alone.execute_in_process(instance=instance).get_asset_check_evaluations() == []
+    assert result.get_asset_materialization_events() == []
+    [check], [before] = result.get_asset_check_evaluations(), ran.get_asset_check_evaluations()
+    assert not check.passed
+    assert check.metadata == before.metadata
+    assert (tmp_path / "runs/paid.jsonl").read_bytes() == written
+
+
 def test_a_budget_that_affords_no_run_at_all_fails(tmp_path, monkeypatch):
     result = stopped_project(tmp_path, monkeypatch, 0.0001)
     assert not result.success

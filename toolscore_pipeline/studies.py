@@ -125,6 +125,26 @@ def run_project_study(
     return _state(study, spec, result)
 
 
+def look_at_study(study: Study) -> StudyState:
+    """How a study stands; nothing is run.
+
+    Raises:
+        InputError: the spec is wrong, or the ledger of what was spent cannot be read.
+    """
+    from toolscore_pipeline.agent.budget import LEDGER_SUFFIX, FileLedger
+    from toolscore_pipeline.agent.spec import load_agent_spec
+    from toolscore_pipeline.agent.study import StudyResult
+
+    spec = load_agent_spec(study.spec)
+    rows = _rows(study.output)
+    ledger = FileLedger(f"{study.output}{LEDGER_SUFFIX}")
+    spent = float(ledger.spent_without({str(row.get("run_id")) for row in rows}))
+    for row in rows:
+        counted = row.get("counted_usd")
+        spent += (row.get("cost_usd") if counted is None else counted) or 0
+    return _state(study, spec, StudyResult(planned=len(spec.cells()), spent_usd=spent))
+
+
 def missing_cells(study: Study, spec: AgentSpec) -> list[Cell]:
     """The runs of a study that have no row yet; the file of rows is only looked at."""
     done = {row.get("cell_id") for row in _rows(study.output)}

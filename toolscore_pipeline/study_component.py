@@ -12,7 +12,7 @@ from toolscore_pipeline.components import ProjectResource, project_file, study_k
 from toolscore_pipeline.errors import ToolscoreError
 from toolscore_pipeline.hashing import file_sha256
 from toolscore_pipeline.project import Study, load_project
-from toolscore_pipeline.studies import StudyState, find_study, run_project_study
+from toolscore_pipeline.studies import StudyState, find_study, look_at_study, run_project_study
 
 CHECK = "every_run_was_made"
 
@@ -58,7 +58,7 @@ class Studies(dg.Component, dg.Resolvable):
             code_version=file_sha256(study.spec)[0][:16],
         )
 
-        @dg.multi_asset(name=slug, specs=[spec], check_specs=[check], pool=slug)
+        @dg.multi_asset(name=slug, specs=[spec], check_specs=[check], can_subset=True, pool=slug)
         def run(
             context: dg.AssetExecutionContext, project: ProjectResource
         ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
@@ -67,29 +67,37 @@ class Studies(dg.Component, dg.Resolvable):
             started = time.perf_counter()
             try:
                 opened = find_study(project.open(), name)
-                state = run_project_study(
-                    opened, progress=lambda row: context.log.info(progress_line(row).strip())
+                # Whoever asks for the check alone wants to know how it stands, and to pay nothing.
+                is_run = key in context.selected_asset_keys
+                state = (
+                    run_project_study(
+                        opened, progress=lambda row: context.log.info(progress_line(row).strip())
+                    )
+                    if is_run
+                    else look_at_study(opened)
                 )
             except ToolscoreError as error:
                 # One sentence that says what to mend, and no second try: a try may cost money.
                 raise dg.Failure(description=str(error), allow_retries=False) from None
             context.log.info(state.sentence())
-            if state.sha256 is None:
-                raise dg.Failure(description=state.sentence(), allow_retries=False)
-            yield dg.MaterializeResult(
-                asset_key=key,
-                metadata=_metadata(opened, state)
-                | {"seconds": round(time.perf_counter() - started, 3)},
-                data_version=dg.DataVersion(state.sha256[:16]),
-            )
-            yield dg.AssetCheckResult(
-                check_name=CHECK,
-                asset_key=key,
-                passed=state.remaining == 0,
-                severity=dg.AssetCheckSeverity.ERROR,
-                description=state.sentence(),
-                metadata={"runs_left": state.remaining, "spent_usd": state.spent_usd},
-            )
+            if is_run:
+                if state.sha256 is None:
+                    raise dg.Failure(description=state.sentence(), allow_retries=False)
+                yield dg.MaterializeResult(
+                    asset_key=key,
+                    metadata=_metadata(opened, state)
+                    | {"seconds": round(time.perf_counter() - started, 3)},
+                    data_version=dg.DataVersion(state.sha256[:16]),
+                )
+            if dg.AssetCheckKey(key, CHECK) in context.selected_asset_check_keys:
+                yield dg.AssetCheckResult(
+                    check_name=CHECK,
+                    asset_key=key,
+                    passed=state.remaining == 0,
+                    severity=dg.AssetCheckSeverity.ERROR,
+                    description=state.sentence(),
+                    metadata={"runs_left": state.remaining, "spent_usd": state.spent_usd},
+                )
 
         return run
 
