@@ -43,7 +43,7 @@ MATCHERS: tuple[Any, ...] = (
     [{"$any": True}],
     {"$literal": {"k": 1}},
 )
-ERRORS: tuple[Any, ...] = ("bad", "", None, {}, {"message": "no"}, False, [])
+ERRORS: tuple[Any, ...] = ("bad", "", None, {}, {"message": "no"}, False, [], 0, 0.0, " ")
 WEIGHTS = (
     "selection_accuracy",
     "argument_f1",

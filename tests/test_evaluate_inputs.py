@@ -40,6 +40,19 @@ def test_an_object_that_is_no_trace_is_named_without_its_credentials() -> None:
     assert key not in str(caught.value)
 
 
+@pytest.mark.parametrize("error", ["", None, {}, [], False, 0, 0.0])
+def test_an_empty_error_is_none(error: Any) -> None:
+    metrics = evaluate([{"tool": "a"}], [{"tool": "a", "error": error, "result": 1}]).metrics
+    assert metrics["efficiency_metrics"]["error_count"] == 0
+    assert metrics["required_call_recall"] == 1.0
+
+
+@pytest.mark.parametrize("error", [" ", "0", 1, [0], {"code": 0}])
+def test_any_other_error_is_one(error: Any) -> None:
+    metrics = evaluate([{"tool": "a"}], [{"tool": "a", "error": error, "result": 1}]).metrics
+    assert metrics["efficiency_metrics"]["error_count"] == 1
+
+
 def test_half_a_surrogate_pair_in_python_calls_is_graded_as_its_escape() -> None:
     calls = [{"tool": "a", "args": {"x": "\ud800", "\udfff": 1}, "result": "\ud800"}]
     result = evaluate([{"tool": "a", "args": {"x": "\\ud800", "\\udfff": 1}}], calls)

@@ -299,9 +299,9 @@ def _block_text(part: Any) -> str | None:
 def is_error_value(error: Any) -> bool:
     """Whether a recorded error says that something failed.
 
-    ``""``, null, ``{}``, ``[]`` and false mean no error.
+    ``""``, null, ``{}``, ``[]``, false and 0 mean no error.
     """
-    return error is not None and error is not False and error != "" and error != {} and error != []
+    return error is not None and error != 0 and error != "" and error != {} and error != []
 
 
 #: How much of a result's text is looked at: a failure says so in its first words.
