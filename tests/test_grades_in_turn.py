@@ -74,3 +74,24 @@ def test_a_kept_plan_grades_every_batch_as_a_table_per_model_does(monkeypatch):
     grader = api.Grader(threads=2)
     for turn in range(12):
         assert graded(grader, batches[turn % 4]) == by_tables[turn % 4]
+
+
+def test_many_combinations_are_graded_in_small_chunks_with_the_same_grades(monkeypatch):
+    group = {"alternatives": [[{"tool": tool}] for tool in "abcd"]}
+    judgment = compile_judgment({"contract_version": 2, "required": [group, group]})
+    calls = [[{"tool": tool, "result": 1}, {"tool": "b", "result": 1}] for tool in "aabca"]
+    runs = [api.single_run(each) for each in calls]
+    whole = [result.to_dict() for result in api.grade_runs(runs, judgment)]
+    sizes = []
+    grade_chunk = api.Grader._grade_chunk
+
+    def note(self, runs, judgments, ordinals):
+        sizes.append(len(runs))
+        return grade_chunk(self, runs, judgments, ordinals)
+
+    monkeypatch.setattr(api.Grader, "_grade_chunk", note)
+    monkeypatch.setattr(api, "CHUNK_COMBINATIONS", 40)  # 4 times 4 combinations: two runs at once
+    results = api.grade_runs(runs, judgment)
+    assert sizes == [2, 2, 1]
+    assert [result.to_dict() for result in results] == whole
+    assert len({result.run_id for result in results}) == 5  # three of them are equal

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from toolscore_pipeline.errors import InputError, UsageError
-from toolscore_pipeline.evidence_tables import tables_from_runs
+from toolscore_pipeline.evidence_tables import Ordinals, tables_from_runs
 from toolscore_pipeline.formats import read_value
 from toolscore_pipeline.judgments import Judgment, compile_judgment, judgment_tables
 from toolscore_pipeline.matchers import describe
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 FEW = 300
 # Pairs graded at once; more only costs memory.
 CHUNK = 50_000
+# The same for pairs times combinations: a judgment of many alternatives makes many cases of a pair.
+CHUNK_COMBINATIONS = 250_000
 
 
 class Grader:
@@ -61,19 +63,25 @@ class Grader:
         self, runs: Sequence[Run], judgments: Sequence[Judgment]
     ) -> Iterator[EvaluationResult]:
         """Grade each run under the judgment at the same place; yields results in order."""
-        for start in range(0, len(runs), CHUNK):
-            part = slice(start, start + CHUNK)
+        ordinals: Ordinals = {}
+        distinct = {judgment.judgment_id: judgment.contract for judgment in judgments}
+        most = max((contract.combination_count for contract in distinct.values()), default=1)
+        size = max(1, min(CHUNK, CHUNK_COMBINATIONS // most))
+        for start in range(0, len(runs), size):
+            part = slice(start, start + size)
             with self._lock:
-                results = self._grade_chunk(runs[part], judgments[part])
+                results = self._grade_chunk(runs[part], judgments[part], ordinals)
             yield from results
 
     def _grade_chunk(
-        self, runs: Sequence[Run], judgments: Sequence[Judgment]
+        self, runs: Sequence[Run], judgments: Sequence[Judgment], ordinals: Ordinals
     ) -> list[EvaluationResult]:
         if self._engine is None:
             self._engine = Engine(threads=self._threads)
         engine = self._engine
-        run_rows, call_rows = tables_from_runs(runs, document_id="", source="", path="")
+        run_rows, call_rows = tables_from_runs(
+            runs, document_id="", source="", path="", ordinals=ordinals
+        )
         engine.fill("evidence.runs", run_rows)
         engine.fill("evidence.calls", call_rows)
         self._load_judgments(engine, judgments)
