@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from toolscore_pipeline.api import evaluate
 from toolscore_pipeline.cli import main
-from toolscore_pipeline.cli.output import console
+from toolscore_pipeline.cli.output import console, write_text
+from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.reports import read_verdict
 from toolscore_pipeline.reports.console import verdict_text
 
@@ -63,3 +66,55 @@ def test_too_little_memory_is_one_sentence(
     shown = capsys.readouterr().err
     assert shown.startswith("error: more memory is needed: ")
     assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize("trace", ["x" * 5000, "/dev/null", "."])
+def test_a_trace_that_is_no_file_is_one_sentence(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contract = tmp_path / "gold.json"
+    contract.write_text("[]")
+    assert main(["eval", str(contract), trace]) == 2
+    shown = capsys.readouterr().err
+    assert "no such file" in shown or "expected a file, got a" in shown
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize("target", ["/", "."])
+def test_a_report_is_not_written_over_a_folder(target: str) -> None:
+    with pytest.raises(InputError, match="cannot be written: it is a folder"):
+        write_text(Path(target), "report")
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (PermissionError(13, "Permission denied", "trace.json"), "trace.json: Permission denied"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_what_the_system_refuses_is_one_sentence(
+    error: OSError,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("toolscore_pipeline.api.evaluate_trace", fail)
+    assert main(["eval", "contract.json", "trace.json"]) == 2
+    assert capsys.readouterr().err == f"error: {sentence}\n"
+
+
+def test_a_reader_that_went_away_is_no_failure(tmp_path: Path) -> None:
+    contract, trace = tmp_path / "gold.json", tmp_path / "trace.json"
+    contract.write_text('[{"tool": "a"}]')
+    trace.write_text(json.dumps([{"tool": "a", "args": {"x": "y" * 1_000_000}}]))
+    command = [sys.executable, "-m", "toolscore_pipeline", "eval", str(contract), str(trace)]
+    command += ["--json", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()  # far less than the record fits into the pipe
+        _, error = process.communicate()
+    assert (process.returncode, error) == (0, b"")

@@ -12,6 +12,7 @@ import functools
 import glob
 import hashlib
 import io
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -234,9 +235,11 @@ def read_file(path: str | Path, format: str = formats.AUTO) -> list[Run]:
         UsageError: when nobody knows the format.
     """
     file = Path(path)
-    if not file.is_file():
+    if not os.path.isfile(file):
+        got = "a folder" if os.path.isdir(file) else "a pipe or device"
         raise InputError(
-            "expected a file, got a folder" if file.is_dir() else "there is no such file", path=path
+            f"expected a file, got {got}" if os.path.exists(file) else "there is no such file",
+            path=path,
         )
     source = Source(name=file.name, path=str(file), format=format)
     check_source(source)

@@ -19,7 +19,7 @@ from toolscore_pipeline.errors import ToolscoreError, nearest
 # Modules of this package that are no verbs.
 _HELPERS = ("output", "options")
 EXIT_GATE, EXIT_USAGE, EXIT_BUDGET = 1, 2, 3
-_LONGEST_LINE = 1000
+_LONGEST_LINE = 10_000
 
 
 def verbs() -> list[str]:
@@ -46,16 +46,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:
+        # The reader of our output went away; what it did not want is no failure of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        _print_error(f"{place}{error.strerror or error}")
+        return EXIT_USAGE
     except Exception as error:
         # DuckDB's own class is not imported for this: most commands do without it.
         if not isinstance(error, MemoryError) and type(error).__name__ != "OutOfMemoryException":
             raise
         _print_error(f"more memory is needed: {str(error).partition(chr(10))[0] or 'none is left'}")
         return EXIT_USAGE
-    except BrokenPipeError:
-        # The reader of our output went away; what it did not want is no failure of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def _print_error(text: str) -> None:
@@ -108,6 +112,8 @@ def _call(wanted: list[str], arguments: list[str]) -> int:
         )
     except typer.Exit as stop:
         return stop.exit_code
+    except SystemExit:  # how Click answers a broken pipe
+        raise BrokenPipeError from None
     except typer.Abort:
         print("interrupted", file=sys.stderr)
         return 130

@@ -68,6 +68,8 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         InputError: its folder does not exist or cannot be written.
     """
+    if path.is_dir():
+        raise InputError("cannot be written: it is a folder", path=path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         aside.write_text(text, encoding="utf-8")
