@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from toolscore_pipeline.credentials import find_credentials, redact_secrets, redact_value
     from toolscore_pipeline.expectations import ToolScoreAssertionError, assert_tools, expect
     from toolscore_pipeline.matchers import ANY, Approx, Contains, IsType, Matcher, OneOf, Regex
+    from toolscore_pipeline.receipts import Regrade, build_receipt, regrade
     from toolscore_pipeline.result import EvaluationResult
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ _HOMES = {
         "OneOf",
         "Regex",
     ),
+    "toolscore_pipeline.receipts": ("Regrade", "build_receipt", "regrade"),
     "toolscore_pipeline.result": ("EvaluationResult",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -61,9 +63,11 @@ __all__ = [
     "Matcher",
     "OneOf",
     "Regex",
+    "Regrade",
     "ToolScoreAssertionError",
     "__version__",
     "assert_tools",
+    "build_receipt",
     "evaluate",
     "evaluate_contract",
     "evaluate_many",
@@ -74,6 +78,7 @@ __all__ = [
     "load_forbidden_rules",
     "redact_secrets",
     "redact_value",
+    "regrade",
     "rules_from_json",
 ]
 
