@@ -473,6 +473,7 @@ def test_variant_task_and_repetition_come_from_the_path_when_the_record_names_no
 ) -> None:
     (tmp_path / "main").mkdir()
     (tmp_path / "main" / "book-7.json").write_text(json.dumps([CALL]))
+    (tmp_path / "main" / f"cook-{10**30}.json").write_text(json.dumps([CALL]))
     (tmp_path / "main" / "own.jsonl").write_bytes(lines(row(), {"calls": [], "model": "m",
                                                                 "outcome": "pass"}))  # fmt: skip
     batch = load(
@@ -481,6 +482,7 @@ def test_variant_task_and_repetition_come_from_the_path_when_the_record_names_no
     parent = f"{tmp_path.name}/main"
     assert rows_of(batch.runs, "task", "variant", "repetition") == [
         {"task": "book", "variant": parent, "repetition": 7},
+        {"task": "cook", "variant": parent, "repetition": None},  # no 64-bit number
         {"task": "a", "variant": "x", "repetition": None},
         {"task": None, "variant": parent, "repetition": None},
     ]

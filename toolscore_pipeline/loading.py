@@ -34,6 +34,7 @@ from toolscore_pipeline.evidence_tables import (
     rows_table,
 )
 from toolscore_pipeline.formats import run_rows
+from toolscore_pipeline.formats._common import integer
 from toolscore_pipeline.formats._fast_rows import RowTables
 from toolscore_pipeline.hashing import file_sha256
 from toolscore_pipeline.jsonio import FLAG_SENTENCES
@@ -547,8 +548,7 @@ class _Loader:
                 if match is not None:
                     run.task = match.group("task")
                     if run.repetition is None and "repetition" in match.re.groupindex:
-                        text = match.group("repetition")
-                        run.repetition = int(text) if text and text.isdecimal() else None
+                        run.repetition = integer(match.group("repetition"))
         self._builder.add(runs, document.document_id, source.name, document.path, document.ordinals)
         document.run_count += len(runs)
         self._run_count += len(runs)

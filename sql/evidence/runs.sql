@@ -47,7 +47,7 @@ select
     format::varchar as format,                      -- the trace format
     task::varchar as task,                          -- the task
     variant::varchar as variant,                    -- the arm, model or configuration
-    repetition::integer as repetition,              -- the how manieth time, as recorded
+    repetition::bigint as repetition,               -- the how manieth time, as recorded
     status::varchar as status,                      -- the status the recorder gave it
     recorded_outcome::varchar as recorded_outcome,  -- pass, fail, error or unknown, where the record judges itself
     final_answer::varchar as final_answer,          -- the last assistant text with no call after it

@@ -392,7 +392,7 @@ select
     source::varchar as source,                                  -- its source
     task::varchar as task,                                      -- its task
     variant::varchar as variant,                                -- its variant
-    repetition::integer as repetition,                          -- the how manieth time, from 0
+    repetition::bigint as repetition,                           -- the how manieth time, from 0
     contract::varchar as contract,                              -- name of the contract that stands now
     (before_outcome != after_outcome)::boolean as is_flip,      -- whether the outcome is another
     before_outcome::varchar as before_outcome,                  -- the outcome that stood: pass, fail, error or unknown

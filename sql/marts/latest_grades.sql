@@ -54,7 +54,7 @@ select
     source::varchar as source,                              -- the source of the run
     task::varchar as task,                                  -- its task
     variant::varchar as variant,                            -- its variant
-    repetition::integer as repetition,                      -- the how manieth time, as recorded
+    repetition::bigint as repetition,                       -- the how manieth time, as recorded
     score::double as score,                                 -- composite score, 0 to 1
     grade::varchar as grade,                                -- A to F
     verdict::varchar as verdict,                            -- PASS, WARN or FAIL

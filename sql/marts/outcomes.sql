@@ -1,7 +1,7 @@
 -- Every run of every comparison: under which variant it counts, and how it came out.
 -- kind: table
 -- grain: one row per comparison and run
--- null: cost and latency where the run does not hold them
+-- null: cost and latency where the run does not hold them, or holds a billion and more
 -- source: Toolscore, comparing runs; a run listed twice is reported and counted once
 with comparisons as (
     select
@@ -121,14 +121,14 @@ select
     run_id::varchar as run_id,                   -- the run
     variant::varchar as variant,                 -- the variant it counts under
     task::varchar as task,                       -- its task; empty when not recorded
-    repetition::integer as repetition,           -- the how manieth run of the task
+    repetition::bigint as repetition,            -- the how manieth run of the task
     configuration::varchar as configuration,     -- its arm and model as recorded
     (case
         when outcome in ('pass', 'fail', 'error') then outcome
         else 'unknown'
     end)::varchar as outcome,                    -- pass, fail, error or unknown
-    cost_usd::double as cost_usd,                -- cost of the run in US dollars
-    duration_seconds::double as latency_seconds, -- wall-clock seconds of the run
+    if(abs(cost_usd) < 1e9, cost_usd, null)::double as cost_usd, -- cost of the run in US dollars
+    if(abs(duration_seconds) < 1e9, duration_seconds, null)::double as latency_seconds, -- wall-clock seconds of the run
     started_at::timestamptz as started_at,       -- when it began (UTC)
     (not is_repeat)::boolean as is_counted,      -- false for a further record of a run that is counted already
 from mark_repeats
