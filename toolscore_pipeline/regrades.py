@@ -100,25 +100,24 @@ def regrade_rows(
             the spec.
         InputError: a line is no run row. ContractError: the spec, gold file or rules are wrong.
     """
-    from toolscore_pipeline.agent.grading import grade_row
+    from toolscore_pipeline.agent.grading import grade_rows
 
     if (spec is None) == (gold is None):
         raise UsageError("run rows are regraded under --spec or --gold, and only one of them")
     judge = _judge(path, spec, gold, weights, forbidden)
     against = file_digest(spec if spec is not None else str(gold))
     role = "spec" if spec is not None else "gold"
+    rows = list(_read_rows(path))
+    # A row of another recorder may not say how its run ended.
+    pairs = [
+        (judge(row, line), {"status": "completed", "stop_reason": None, **row})
+        for line, row in rows
+    ]
     regraded = []
-    for line, row in _read_rows(path):
-        task = judge(row, line)
-        # A row of another recorder may not say how its run ended.
-        judged = grade_row(task, {"status": "completed", "stop_reason": None, **row})
-        after = {
-            **row,
-            **judged,
-            "regraded": {"from_sha256": json_sha256(row), f"{role}_sha256": against["sha256"]},
-        }
+    for (line, row), judged in zip(rows, grade_rows(pairs), strict=True):
+        origin = {"from_sha256": json_sha256(row), f"{role}_sha256": against["sha256"]}
         name = str(row.get("cell_id") or f"line {line}")
-        regraded.append(RowRegrade(name, row, after))
+        regraded.append(RowRegrade(name, row, {**row, **judged, "regraded": origin}))
     return regraded
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from toolscore_pipeline.agent.spec import Task
 from toolscore_pipeline.contract import Contract
+
+if TYPE_CHECKING:
+    from toolscore_pipeline.result import EvaluationResult
 
 
 def grade_row(task: Task, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -21,14 +24,34 @@ def grade_row(task: Task, row: Mapping[str, Any]) -> dict[str, Any]:
         (``pass``, ``fail``, ``error`` or ``unknown``), ``outcome_reason`` (a sentence) and
         ``passed`` (true for a pass, false for a fail, None otherwise).
     """
+    return next(grade_rows([(task, row)]))
+
+
+def grade_rows(pairs: Iterable[tuple[Task, Mapping[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """What :func:`grade_row` returns, for many rows at once; one task object is compiled once.
+
+    Args:
+        pairs: the task and the row of each, in order.
+    """
     from toolscore_pipeline import api
     from toolscore_pipeline.formats.run_rows import read_row
+    from toolscore_pipeline.judgments import Judgment, compile_judgment
 
-    result = api.evaluate_many(
-        [(task.contract or Contract(), read_row(dict(row)))],
-        min_score=task.min_score,
-        require_completed=task.require_completed,
-    )[0]
+    compiled: dict[int, Judgment] = {}
+    kept = list(pairs)
+    for task, _ in kept:
+        if id(task) not in compiled:
+            compiled[id(task)] = compile_judgment(
+                task.contract or Contract(),
+                min_score=task.min_score,
+                require_completed=task.require_completed,
+            )
+    results = api.evaluate_many((compiled[id(task)], read_row(dict(row))) for task, row in kept)
+    for (task, row), result in zip(kept, results, strict=True):
+        yield _verdict(task, row, result)
+
+
+def _verdict(task: Task, row: Mapping[str, Any], result: EvaluationResult) -> dict[str, Any]:
     outcome = result.outcome
     if outcome == "pass" and row["status"] != "completed":
         outcome = "fail"
