@@ -19,6 +19,7 @@ import duckdb
 import pytest
 
 from tests.project_helpers import PROJECT, ask, make_project, rows, write_rows
+from toolscore_pipeline.cli.ui import _end_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
 STRICTER = """\
@@ -107,6 +108,7 @@ class Ui:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,  # also when the tests are killed
             )
 
     def is_up(self) -> bool:
@@ -246,3 +248,25 @@ def test_the_ui_ends_with_all_its_children(ui: Ui) -> None:
     wait_for("the end of every child", lambda: processes_on(ui.folder) == [], 30)
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", int(ui.address.rsplit(":", 1)[1]))) != 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's end")
+def test_children_end_also_when_the_command_is_killed_outright(tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from toolscore_pipeline.cli.ui import run_until_stopped\n"
+        "child = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "run_until_stopped(child, dict(os.environ), Path(sys.argv[1]))\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TOOLSCORE_TEST_FOLDER": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wait_for("the child", lambda: len(processes_on(tmp_path)) == 2)
+    parent.kill()
+    parent.communicate()
+    wait_for("the end of the child", lambda: processes_on(tmp_path) == [], 30)

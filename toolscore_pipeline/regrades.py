@@ -364,7 +364,7 @@ def _results(store: duckdb.DuckDBPyConnection, grade_ids: list[str]) -> Iterator
 
     store.register("wanted_grades", pa.table({"grade_id": pa.array(grade_ids, pa.string())}))
     try:
-        pairs = store.execute(
+        pairs = store.sql(
             "select wanted.position, run_id, judgment_id, grader_version from grades.grades"
             " inner join (select grade_id, row_number() over () as position from wanted_grades)"
             " as wanted using (grade_id) semi join evidence.runs using (run_id)"
@@ -397,7 +397,7 @@ def _results(store: duckdb.DuckDBPyConnection, grade_ids: list[str]) -> Iterator
             name: _table(store, f"judgment.{name}", "judgment_id")
             for name in ("judgments", "combinations", "expected_calls")
         }
-        patterns = store.execute("select * from judgment.patterns").to_arrow_table()
+        patterns = store.sql("select * from judgment.patterns").to_arrow_table()
         judgments = judgment_rows({**tables, "patterns": patterns})
     finally:
         store.unregister("wanted_pairs")
@@ -422,7 +422,7 @@ def _table(
     store: duckdb.DuckDBPyConnection, name: str, key: str, order: str | None = None
 ) -> pa.Table:
     query = f"select * from {name} semi join wanted_pairs using ({key})"
-    return store.execute(f"{query} order by {order}" if order else query).to_arrow_table()
+    return store.sql(f"{query} order by {order}" if order else query).to_arrow_table()
 
 
 def _wanted(

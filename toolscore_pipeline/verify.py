@@ -594,7 +594,7 @@ def _rescore_records(
         engine.build(OUTPUTS)
         grades = {
             (row["run_id"], row["judgment_id"]): row
-            for row in engine.connection.execute("from grades.grades").to_arrow_table().to_pylist()
+            for row in engine.connection.sql("from grades.grades").to_arrow_table().to_pylist()
         }
         checks: dict[tuple[str, str], list[tuple[Any, Any, Any]]] = {}
         for run_id, judgment_id, *check in engine.connection.execute(
@@ -1029,16 +1029,16 @@ def _rescore_warehouse(found: Verification, store: _Store) -> None:
 
     connection, engine = store.connection, store.engine
     version = grader_version()
-    others = connection.execute(
+    others = store.rows(
         "select count(*) from stored.grades.grades where grader_version != $1", [version]
-    ).fetchone()
-    if others and others[0]:
-        found.skips("grade", f"{others[0]} grades", "they were made by other formulas than these")
-    pairs: pa.Table = connection.execute(
+    )[0][0]
+    if others:
+        found.skips("grade", f"{others} grades", "they were made by other formulas than these")
+    pairs: pa.Table = connection.sql(
         "select run_id, judgment_id from stored.grades.grades semi join stored.evidence.runs"
         " using (run_id) semi join stored.judgment.judgments using (judgment_id)"
         " where grader_version = $1 order by all",
-        [version],
+        params=[version],
     ).to_arrow_table()
     connection.execute("truncate settings.grader")
     connection.execute("insert into settings.grader values ($1)", [version])
@@ -1158,7 +1158,7 @@ def _verify_decisions(found: Verification, store: _Store) -> None:
     connection.execute("use stored")
     try:
         history = {
-            name: connection.execute(f"select * from marts.{name}").to_arrow_table()
+            name: connection.sql(f"select * from marts.{name}").to_arrow_table()
             for name in ("protocol_declarations", "protocol_decisions")
         }
         tables = decisions.decide(

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -80,7 +81,13 @@ def command(
 def run_until_stopped(arguments: list[str], environment: dict[str, str], folder: Path) -> int:
     """Run a command in a process group of its own, and end the whole group when it is stopped."""
     try:
-        process = subprocess.Popen(arguments, env=environment, cwd=folder, start_new_session=True)
+        process = subprocess.Popen(
+            arguments,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
     except OSError as error:
         raise UsageError(f"cannot start {arguments[0]}: {error.strerror}") from None
 
@@ -95,6 +102,17 @@ def run_until_stopped(arguments: list[str], environment: dict[str, str], folder:
     finally:
         signal.signal(signal.SIGTERM, former)
         _end_group(process)
+
+
+def _end_with_parent() -> None:
+    """Have the system stop this process when its parent is killed outright; Linux only."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    set_parent_death_signal = 1
+    with suppress(OSError):
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
