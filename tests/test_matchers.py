@@ -317,16 +317,16 @@ def test_wrong_python_matchers_are_refused_when_they_are_made() -> None:
 
 
 def test_a_pattern_that_runs_away_is_unknown_within_its_budget() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert matches({"$regex": RUNAWAY}, NEAR_MISS) is None
-    assert time.perf_counter() - started < 10 * PATTERN_BUDGET_SECONDS
+    assert time.process_time() - started < 10 * PATTERN_BUDGET_SECONDS
 
 
 def test_several_patterns_share_the_budget_of_one_value() -> None:
     many = {"$one_of": [{"$regex": f"^(a+)+{n}$"} for n in range(50)]}
-    started = time.perf_counter()
+    started = time.process_time()
     assert matches(many, NEAR_MISS) is None
-    assert time.perf_counter() - started < 10 * PATTERN_BUDGET_SECONDS  # not 50 budgets
+    assert time.process_time() - started < 10 * PATTERN_BUDGET_SECONDS  # not 50 budgets
 
 
 def test_unknown_never_passes_and_never_hides_what_is_certain() -> None:
@@ -343,9 +343,9 @@ def test_a_pattern_that_keeps_running_away_gets_less_time(monkeypatch: pytest.Mo
     values = ["a" * 3000 + f"b{n}" for n in range(OVERRUN_LIMIT + 100)]
     for value in values[:OVERRUN_LIMIT]:
         assert matches(pattern, value) is None
-    started = time.perf_counter()
+    started = time.process_time()
     assert {matches(pattern, value) for value in values[OVERRUN_LIMIT:]} == {None}
-    assert time.perf_counter() - started < 40 * PATTERN_BUDGET_SECONDS  # not 100 budgets
+    assert time.process_time() - started < 40 * PATTERN_BUDGET_SECONDS  # not 100 budgets
     assert matches(pattern, "aaa") is True  # a quick answer is still given
 
 
@@ -438,7 +438,7 @@ def test_runaway_values_in_bulk_stay_within_their_budget(
     connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matchers, "_overruns", {})
-    started = time.perf_counter()
+    started = time.process_time()
     answers = connection.execute(
         """
         select distinct match_value($1, '"' || repeat('a', 4000) || number || '"', false)
@@ -448,7 +448,7 @@ def test_runaway_values_in_bulk_stay_within_their_budget(
     ).fetchall()
     assert answers == [(None,)]
     # 10 of 300 use the whole budget on each of at most a few threads, the others a fiftieth of it.
-    assert time.perf_counter() - started < 150 * PATTERN_BUDGET_SECONDS
+    assert time.process_time() - started < 150 * PATTERN_BUDGET_SECONDS
 
 
 def test_value_keys_in_sql_are_those_of_python(connection: duckdb.DuckDBPyConnection) -> None:
