@@ -44,3 +44,9 @@ def oracle_python() -> Path:
     if not python.is_file():
         pytest.skip("the reference library is not installed; run `make oracle`")
     return python
+
+
+@pytest.fixture(autouse=True)
+def wide_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Printed tables are 120 columns wide, whatever the surroundings say."""
+    monkeypatch.setenv("COLUMNS", "120")
