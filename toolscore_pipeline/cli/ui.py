@@ -69,6 +69,8 @@ def command(
         "TOOLSCORE_PROJECT": str(opened.file),
         "DAGSTER_DISABLE_TELEMETRY": "1",
         "DO_NOT_TRACK": "1",
+        # A machine that sleeps or stalls for half a minute would lose the code for good otherwise.
+        "DAGSTER_GRPC_PROXY_HEARTBEAT_TTL_SECONDS": str(24 * 60 * 60),
     }
     arguments = [
         sys.executable, "-m", "dagster", "dev", "--host", "127.0.0.1", "--port", str(port),
