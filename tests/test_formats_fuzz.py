@@ -19,6 +19,7 @@ import pytest
 from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.evidence_tables import tables_from_runs
 from toolscore_pipeline.formats import formats, read_value
+from toolscore_pipeline.formats._common import EMPTY_ARGUMENTS
 from toolscore_pipeline.jsonio import strict_lines, strict_loads
 from toolscore_pipeline.loading import Source, load_documents
 
@@ -90,9 +91,10 @@ def test_a_mutated_example_is_read_or_refused_in_one_sentence() -> None:
         value = mutated(chance.choice(originals), chance, everything)
         names = ["auto", "auto", "auto", *formats()]
         name = chance.choice(names)
+        before = json.dumps(value) if number % 4 == 0 else None
         start = time.monotonic()
         try:
-            runs = read_value(value, name)
+            runs = read_value(value, name, is_strict_json=before is not None)
         except InputError as error:
             sentences.append(str(error))
         except Exception as error:  # anything else is a traceback for somebody
@@ -104,6 +106,9 @@ def test_a_mutated_example_is_read_or_refused_in_one_sentence() -> None:
             assert calls.num_rows == sum(len(run.calls) for run in runs)
             read += 1
         assert time.monotonic() - start < SECONDS_EACH, (number, name)
+        # A reader that wrote into what it was given could change the next reading.
+        assert before is None or json.dumps(value) == before, (number, name)
+        assert EMPTY_ARGUMENTS.args == {}, (number, name)
     assert read > COUNT / 10
     assert len(sentences) > COUNT / 10
     assert not [sentence for sentence in sentences if "\n" in sentence]

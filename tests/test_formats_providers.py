@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -343,6 +344,23 @@ def test_gemini_streamed_arguments_are_put_in_their_places() -> None:
         ]
     )
     assert call.args == {"a": {"b": ["xy"]}, "k k": True, "n": None}
+
+
+def test_a_gemini_stream_writes_into_no_other_call_and_not_into_the_document() -> None:
+    def part(**inner: Any) -> dict[str, Any]:
+        return {"candidates": [{"content": {"role": "model", "parts": [{"functionCall": inner}]}}]}
+
+    pieces = [{"jsonPath": "$.a", "numberValue": 1}]
+    bare = [part(name="t", willContinue=True), part(partialArgs=pieces)]
+    assert only(bare).args == {"a": 1}
+    assert only([part(name="t")]).args == {}
+
+    begun = [part(name="t", args={"b": {"c": 2}}, willContinue=True),
+             part(partialArgs=[*pieces, {"jsonPath": "$.b.d", "numberValue": 3}])]  # fmt: skip
+    before = copy.deepcopy(begun)
+    call = one(begun, "gemini").calls[0]
+    assert (call.args, call.args_status) == ({"a": 1, "b": {"c": 2, "d": 3}}, "ok")
+    assert begun == before
 
 
 def test_a_malformed_gemini_call_is_a_warning() -> None:

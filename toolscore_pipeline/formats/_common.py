@@ -111,7 +111,8 @@ def new_call(tool: Any, arguments: Arguments, **fields: Any) -> Call:
     """A call of ``tool`` with ``arguments``; ``fields`` as in :class:`Call`."""
     call = Call(
         tool=tool_name(tool),
-        args=arguments.args,
+        # No two calls share an object: a reader may write into the arguments it opened.
+        args={} if arguments is EMPTY_ARGUMENTS else arguments.args,
         args_status=arguments.status,
         args_raw=arguments.raw,
         **fields,

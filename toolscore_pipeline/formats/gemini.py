@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import Any
 
 from toolscore_pipeline.errors import InputError
@@ -216,8 +217,9 @@ class _Reader:
             return  # the empty call that closes a stream
         call = new_call(item.get("name"), read_arguments(item.get("args")), executor="client")
         call.request_locator = where
-        if pieces:
-            call.args, call.args_status = {}, "ok"
+        if pieces or goes_on:
+            # Pieces are written into a copy: the document is the caller's.
+            call.args = deepcopy(call.args)
             _merge_partial(call, pieces)
         self._streamed = call if goes_on else None
         self.talk.call(call, item.get("id"))

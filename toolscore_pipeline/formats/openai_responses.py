@@ -485,6 +485,11 @@ def _merge_events(events: list[Any], talk: Conversation) -> dict[str, Any]:
                     finished.add(name)
                 elif known is None:
                     items[name] = item = dict(item)
+                    if isinstance(item.get("content"), list):  # deltas are written into its parts
+                        item["content"] = [
+                            dict(part) if isinstance(part, dict) else part
+                            for part in item["content"]
+                        ]
                 talk.places[id(items[name])] = place
             continue
         name = str(event.get("item_id", ""))
