@@ -338,7 +338,7 @@ def test_a_rule_matches_a_call_with_further_arguments() -> None:
     assert call_matches(rule, {"tool": "sh", "args": {"cmd": "rm x", "cwd": "/"}}) is True
     assert call_matches(rule, {"tool": "sh", "args": {"cwd": "rm"}}) is False
     assert call_matches({"tool": "sh"}, {"tool": "sh"}) is True
-    runaway = {"tool": "sh", "args": {"cmd": {"$regex": "^(a+)+$"}}}
+    runaway = {"tool": "sh", "args": {"cmd": {"$regex": "^(a|aa)+$"}}}
     assert call_matches(runaway, {"tool": "sh", "args": {"cmd": "a" * 5000 + "b"}}) is None
 
 

@@ -47,7 +47,7 @@ DENIED = call(
 SHELL: dict[str, Any] = {"command": "rm /srv/a.db"}
 RULE = [{"tool": "pay"}]
 SENDS = [{"tool": "send", "args": {"to": {"$contains": "eve"}}}]
-RUNAWAY = [{"tool": "send", "args": {"to": {"$regex": "^(a+)+$"}}}]
+RUNAWAY = [{"tool": "send", "args": {"to": {"$regex": "^(a|aa)+$"}}}]
 PLANTED = {
     "planted": [{"tool": "fetch", "canary": "HERON-7", "instruction": {"tool": "send", "args": {}}}]
 }
