@@ -410,6 +410,29 @@ def test_chunks_are_merged_before_anything_is_read() -> None:
 
     run = one([bit('{"x"', 0, "a"), bit(": 1}", 0), bit("{}", 0, "b")])
     assert [(call.call_id, call.args) for call in run.calls] == [("a", {"x": 1}), ("b", {})]
+    # A call stands where its first piece does.
+    assert [call.request_locator for call in run.calls] == [
+        "$[0].tool_call_chunks[0]",
+        "$[2].tool_call_chunks[0]",
+    ]
+
+
+def test_whole_calls_and_content_of_later_chunks_stand_in_their_own_chunk() -> None:
+    def bit(**given: Any) -> dict[str, Any]:
+        return {"type": "AIMessageChunk", "content": [], "id": "r", **given}
+
+    server = {"type": "server_tool_call", "id": "s", "name": "web_search", "args": {}}
+    run = one(
+        [
+            bit(content=[{"type": "text", "text": "Wait."}]),
+            bit(content=[{"type": "text", "text": "So."}, server]),
+            bit(tool_calls=[listed("a")]),
+        ]
+    )
+    assert [(call.tool, call.request_locator) for call in run.calls] == [
+        ("web_search", "$[1].content[1]"),
+        ("t", "$[2].tool_calls[0]"),
+    ]
 
 
 def test_a_stream_of_states_counts_each_message_once() -> None:

@@ -87,24 +87,42 @@ class Bundle:
                 kept[sha256] = _entry(file, "evidence", own, size, "application/x-ndjson")
                 continue
             source = self.root / path
-            if not source.is_file():
-                raise InputError("the source is gone, so it cannot be kept", path=path)
-            suffix = _SUFFIXES.search(source.name)
-            file = self.folder / FOLDER / f"{sha256}{suffix[0] if suffix else ''}"
-            aside = file.with_name(f".{file.name}.new")
-            shutil.copyfile(source, aside)
-            own, size = file_sha256(aside)
-            if own != sha256:
-                aside.unlink()
-                raise InputError(
-                    "the source changed since its runs were read; load it again first", path=path
-                )
-            aside.replace(file)
-            kept[sha256] = _entry(file, "source", own, size, media_type(path))
+            kept[sha256] = self._copy(source, sha256, path)
+            for trace, named, digest in _trace_of_receipt(source):
+                kept.setdefault(digest, self._copy(trace, digest, named))
         return kept
+
+    def _copy(self, source: Path, sha256: str, path: str) -> dict[str, Any]:
+        if not source.is_file():
+            raise InputError("the source is gone, so it cannot be kept", path=path)
+        suffix = _SUFFIXES.search(source.name)
+        file = self.folder / FOLDER / f"{sha256}{suffix[0] if suffix else ''}"
+        aside = file.with_name(f".{file.name}.new")
+        shutil.copyfile(source, aside)
+        own, size = file_sha256(aside)
+        if own != sha256:
+            aside.unlink()
+            raise InputError(
+                "the source changed since its runs were read; load it again first", path=path
+            )
+        aside.replace(file)
+        return _entry(file, "source", own, size, media_type(path))
 
     def _query_file(self, sha256: str) -> Path:
         return self.folder / FOLDER / f"{sha256}.evidence.jsonl"
+
+
+def _trace_of_receipt(source: Path) -> Iterator[tuple[Path, str, str]]:
+    """The trace that a source names when it is a receipt: its file, path and SHA-256."""
+    from toolscore_pipeline.formats import receipts as format
+    from toolscore_pipeline.receipts import is_receipt
+
+    if source.suffix != ".json" or not is_receipt(source):
+        return
+    trace = json.loads(source.read_bytes())["inputs"]["trace"]
+    file = format.trace_file(trace["path"], source.parent)
+    if file is not None:
+        yield file, trace["path"], trace["sha256"]
 
 
 def _entry(file: Path, kind: str, sha256: str, size: int, media: str) -> dict[str, Any]:

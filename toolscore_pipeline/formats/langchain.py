@@ -148,6 +148,8 @@ class _Reader:
         self.talk = Conversation(NAME)
         self._attempts: dict[str, Call] = {}
         self._answer: str | None = None
+        # Where what was merged from chunks began, by the object's identity.
+        self._places: dict[int, str] = {}
 
     def document(self, value: dict[str, Any], where: str) -> None:
         flat = _flat(value)
@@ -188,7 +190,7 @@ class _Reader:
                 continue
             flats.append((flat, place))
         seen: set[str] = set()
-        for message, place in _merge_chunks(flats):
+        for message, place in _merge_chunks(flats, self._places):
             # States of a stream repeat the messages so far; a message's id tells.
             name = message.get("id")
             if isinstance(name, str) and name and message.get("type") != "tool":
@@ -236,7 +238,7 @@ class _Reader:
             if isinstance(item.get("function"), dict) and isinstance(item.get("id"), (str, int))
         }
         listed = {
-            item.get("id"): (item, f"{where}.{key}[{index}]", key)
+            item.get("id"): (item, self._place(item, f"{where}.{key}[{index}]"), key)
             for key in ("tool_calls", "invalid_tool_calls")
             for index, item in dicts(message.get(key))
             if isinstance(item.get("id"), (str, int))
@@ -246,15 +248,21 @@ class _Reader:
         if isinstance(content, str):
             talk.text(content)
         for index, part in enumerate(content) if isinstance(content, list) else ():
-            self._part(part, f"{where}.content[{index}]", listed, raws, done)
+            place = self._place(part, f"{where}.content[{index}]")
+            self._part(part, place, listed, raws, done)
         count = 0
         for key in ("tool_calls", "invalid_tool_calls"):
             for index, item in dicts(message.get(key)):
                 count += 1
                 if item.get("id") is None or key_of(item["id"]) not in done:
-                    self._listed(item, f"{where}.{key}[{index}]", key, raws)
+                    place = self._place(item, f"{where}.{key}[{index}]")
+                    self._listed(item, place, key, raws)
         if not count and not done:
             self._from_extra(extra, where)
+
+    def _place(self, item: Any, place: str) -> str:
+        """Where an item stands: in the chunk that began it, when it was merged from several."""
+        return self._places.get(id(item), place)
 
     def _part(
         self,
@@ -395,8 +403,13 @@ class _Reader:
         return run
 
 
-def _merge_chunks(items: list[tuple[dict[str, Any], str]]) -> list[tuple[dict[str, Any], str]]:
-    """Chunks of one message as one message; whole messages stay as they are."""
+def _merge_chunks(
+    items: list[tuple[dict[str, Any], str]], places: dict[int, str]
+) -> list[tuple[dict[str, Any], str]]:
+    """Chunks of one message as one message; whole messages stay as they are.
+
+    The places where calls and parts of the content begin go into ``places``.
+    """
     merged: list[tuple[dict[str, Any], str]] = []
     slots: dict[Any, dict[str, Any]] = {}
     is_open = False
@@ -426,7 +439,11 @@ def _merge_chunks(items: list[tuple[dict[str, Any], str]]) -> list[tuple[dict[st
         whole = merged[-1][0]
         if whole.get("id") is None:
             whole["id"] = name
-        _add_content(whole, message.get("content"))
+        content = message.get("content")
+        for spot, part in enumerate(content) if isinstance(content, list) else ():
+            if isinstance(part, dict):
+                places[id(part)] = f"{where}.content[{spot}]"
+        _add_content(whole, content)
         if isinstance(message.get("usage_metadata"), dict):
             whole["usage_metadata"] = message["usage_metadata"]
         metadata = message.get("response_metadata")
@@ -434,10 +451,11 @@ def _merge_chunks(items: list[tuple[dict[str, Any], str]]) -> list[tuple[dict[st
             known = whole.get("response_metadata")
             whole["response_metadata"] = {**(known if isinstance(known, dict) else {}), **metadata}
         pieces = list(dicts(message.get("tool_call_chunks")))
-        for _, piece in pieces:
-            _add_piece(whole, slots, piece)
+        for spot, piece in pieces:
+            _add_piece(whole, slots, piece, f"{where}.tool_call_chunks[{spot}]", places)
         if not pieces:
-            for _, call in dicts(message.get("tool_calls")):
+            for spot, call in dicts(message.get("tool_calls")):
+                places[id(call)] = f"{where}.tool_calls[{spot}]"
                 whole["tool_calls"].append(call)
     return merged
 
@@ -460,7 +478,11 @@ def _is_call_piece(part: Any) -> bool:
 
 
 def _add_piece(
-    whole: dict[str, Any], slots: dict[Any, dict[str, Any]], piece: dict[str, Any]
+    whole: dict[str, Any],
+    slots: dict[Any, dict[str, Any]],
+    piece: dict[str, Any],
+    where: str,
+    places: dict[int, str],
 ) -> None:
     index, name = key_of(piece.get("index")), piece.get("id")
     known = slots.get(index)
@@ -468,6 +490,7 @@ def _add_piece(
         known = {"name": None, "args": None, "id": None}
         slots[index] = known
         whole["tool_calls"].append(known)
+        places[id(known)] = where
     if name:
         known["id"] = name
     if isinstance(piece.get("name"), str):

@@ -41,9 +41,7 @@ def read(value: Any, base: Path | None = None) -> list[Run]:
     trace = inputs.get("trace") if isinstance(inputs, dict) else None
     if not isinstance(trace, dict) or not isinstance(trace.get("path"), str):
         raise InputError("the receipt names no trace", json_path="$.inputs.trace.path")
-    path = Path(trace["path"])
-    places = [path] if base is None or path.is_absolute() else [path, base / path, base / path.name]
-    found = next((place for place in places if place.is_file()), None)
+    found = trace_file(trace["path"], base)
     if found is None:
         raise InputError(
             f"the receipt's trace {trace['path']!r} does not exist",
@@ -71,6 +69,21 @@ def read(value: Any, base: Path | None = None) -> list[Run]:
         run.attributes = {
             **(run.attributes or {}),
             "receipt_sha256": value.get("receipt_sha256"),
+            "trace_sha256": digest["sha256"],
             "result": value.get("result"),
         }
     return runs
+
+
+def trace_file(path: str, base: Path | None) -> Path | None:
+    """The trace that a receipt names; None when it is not there.
+
+    Args:
+        path: its path in the receipt.
+        base: the receipt's folder; the trace is looked for from the current folder and from there.
+    """
+    named = Path(path)
+    places = (
+        [named] if base is None or named.is_absolute() else [named, base / named, base / named.name]
+    )
+    return next((place for place in places if place.is_file()), None)
