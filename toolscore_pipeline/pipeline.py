@@ -16,13 +16,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from toolscore_pipeline.arrays import rows_table, text_table
 from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.hashing import canonical_json, file_sha256, json_sha256
 from toolscore_pipeline.judgments import judgment_tables
 from toolscore_pipeline.loading import Batch, Known, Progress, load_documents
 from toolscore_pipeline.plan import Model
 from toolscore_pipeline.project import Binding, Project, objectives_json
-from toolscore_pipeline.runner import Timing, insert_arrow, run_audits
+from toolscore_pipeline.runner import OUTPUTS, Timing, insert_arrow, run_audits
 from toolscore_pipeline.warehouse import SCRATCH, Session, Warehouse, sweep_leftovers
 
 CHUNK_PAIRS = 50_000
@@ -30,6 +31,23 @@ CHUNK_PAIRS = 50_000
 CHUNK_COMBINATIONS = 500_000
 
 Say = Callable[[str], None]
+
+_COMPARISONS_SCHEMA = pa.schema(
+    [
+        ("comparison", pa.string()),
+        ("source", pa.string()),
+        ("variant_key", pa.string()),
+        ("baseline", pa.string()),
+        ("k", pa.int64()),
+        ("min_n", pa.int64()),
+        ("alpha", pa.float64()),
+        ("outcome_basis", pa.string()),
+        ("select_policy", pa.string()),
+        ("objectives_json", pa.string()),
+        ("protocol_json", pa.string()),
+        ("protocol_path", pa.string()),
+    ]
+)
 
 
 @dataclass
@@ -213,11 +231,13 @@ def load_judgments(session: Session, bindings: Iterable[Binding], report: BuildR
 
 def comparison_settings(project: Project) -> pa.Table:
     """The rows of ``settings.comparisons``: one per comparison of the project file."""
-    from toolscore_pipeline.stats import load_protocol
-
-    columns: dict[str, list[Any]] = {}
+    rows: list[dict[str, Any]] = []
     for comparison in project.comparisons:
-        protocol = load_protocol(comparison.protocol) if comparison.protocol else None
+        protocol = None
+        if comparison.protocol:
+            from toolscore_pipeline.stats import load_protocol
+
+            protocol = load_protocol(comparison.protocol)
         row = {
             "comparison": comparison.name,
             "source": comparison.source,
@@ -236,22 +256,13 @@ def comparison_settings(project: Project) -> pa.Table:
                 else None
             ),
         }
-        for name, value in row.items():
-            columns.setdefault(name, []).append(value)
-    types = {"k": pa.int64(), "min_n": pa.int64(), "alpha": pa.float64()}
-    names = [
-        "comparison", "source", "variant_key", "baseline", "k", "min_n", "alpha",
-        "outcome_basis", "select_policy", "objectives_json", "protocol_json", "protocol_path",
-    ]  # fmt: skip
-    return pa.table(
-        {name: pa.array(columns.get(name, []), types.get(name, pa.string())) for name in names}
-    )
+        rows.append(row)
+    names = _COMPARISONS_SCHEMA.names
+    return rows_table([tuple(row[name] for name in names) for row in rows], _COMPARISONS_SCHEMA)
 
 
 def _text_table(rows: list[dict[str, Any]], model: Model) -> pa.Table:
-    return pa.table(
-        {name: pa.array([row[name] for row in rows], pa.string()) for name in model.column_names}
-    )
+    return text_table({name: [row[name] for row in rows] for name in model.column_names})
 
 
 # --- loading --------------------------------------------------------------------------------------
@@ -481,10 +492,47 @@ def grade_pending(
     report: BuildReport,
     *,
     on_graded: Callable[[int, int], None] | None = None,
+    source: str | None = None,
+    contract: str | None = None,
+    again: bool = False,
 ) -> None:
-    """Grade every pair that has no grade under the current formulas, a chunk at a time."""
-    pairs = session.store.sql("select run_id, judgment_id from grades.pending").to_arrow_table()
+    """Grade every pair that has no grade under the current formulas, a chunk at a time.
+
+    Args:
+        session: the warehouse, held open.
+        report: counts are added to it.
+        on_graded: called with the pairs graded and the pairs in all, first with none graded.
+        source: only runs of this source; default all.
+        contract: only what is held against the contract of this name; default all.
+        again: drop the grades that these pairs have under the current formulas, and make them anew.
+            When it is broken off, what is missing is made by the next build.
+    """
+    wanted, names = "true", {}
+    if source is not None:
+        wanted += " and run_id in (select run_id from evidence.runs where source = $source)"
+        names["source"] = source
+    if contract is not None:
+        wanted += (
+            " and judgment_id in (select judgment_id from judgment.bindings where name = $contract)"
+        )
+        names["contract"] = contract
+    if again:
+        with session.transaction() as store:
+            for name in OUTPUTS:
+                store.execute(
+                    f"delete from {name}"
+                    " where grader_version in (select grader_version from settings.grader)"
+                    " and (run_id, judgment_id) in"
+                    f" (select (run_id, judgment_id) from judgment.applicable where {wanted})",
+                    names,
+                )
+            session._touch(store)
+    pairs = session.store.sql(
+        f"select run_id, judgment_id from grades.pending where {wanted}", params=names
+    ).to_arrow_table()
     done = 0
+    if on_graded and pairs.num_rows:
+        on_graded(done, pairs.num_rows)
     for part in chunks(session, pairs):
         session.stage_pairs(part)
         report.pairs_graded += session.grade_staged()
@@ -571,7 +619,12 @@ def decide(session: Session) -> list[str]:
 
 
 def write_exports(
-    session: Session, project: Project, report: BuildReport, *, only: str | None = None
+    session: Session,
+    project: Project,
+    report: BuildReport,
+    *,
+    only: str | None = None,
+    again: bool = False,
 ) -> None:
     """Write every export whose file is missing or whose records have changed.
 
@@ -580,6 +633,7 @@ def write_exports(
         project: the project.
         report: the files written are added to it.
         only: the name of one export; default all.
+        again: write the files also where nothing has changed.
     """
     exports = [export for export in project.exports if only in (None, export.name)]
     if not exports:
@@ -589,7 +643,7 @@ def write_exports(
     version = json_sha256([marts_version(session), session.state("inputs"), export_version()])
     for export in exports:
         state = f"export {export.name}"
-        if session.state(state) == version and export.path.is_file():
+        if not again and session.state(state) == version and export.path.is_file():
             continue
         report.exports[str(export.path)] = export_warehouse(session, project, export.path)
         with session.transaction() as store:
