@@ -9,6 +9,7 @@ the published copy, which is replaced whole.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
@@ -214,11 +215,18 @@ class Session:
             create_macros(store)
             store.execute("create table if not exists settings.state (name varchar, value varchar)")
             known = _columns_of(store)
+            # Views are made again when any model is other than when they were made.
+            version = hashlib.sha256("".join(m.query for m in self.plan).encode()).hexdigest()
+            are_views_current = self.state("views", store) == version
+            if not are_views_current:
+                self.set_state("views", version, store)
             for model in stored:
                 if model.kind == "ephemeral":
                     continue
                 columns = known.get(model.full_name)
                 if model.kind == "view":
+                    if are_views_current and columns == list(model.column_names):
+                        continue
                     store.execute(f"create or replace view {model.full_name} as {model.query}")
                 elif columns is None:
                     store.execute(create_table(model))
