@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from toolscore_pipeline.arrays import text_table
 from toolscore_pipeline.errors import InputError, UsageError
 from toolscore_pipeline.evidence_tables import Ordinals, tables_from_runs
 from toolscore_pipeline.formats import read_value
@@ -87,7 +88,7 @@ class Grader:
         self._load_judgments(engine, judgments)
         run_ids = run_rows.column("run_id").to_pylist()
         judgment_ids = [judgment.judgment_id for judgment in judgments]
-        engine.set_pairs(pa.table({"run_id": run_ids, "judgment_id": judgment_ids}))
+        engine.set_pairs(text_table({"run_id": run_ids, "judgment_id": judgment_ids}))
         graded = engine.grade_few() if len(runs) <= FEW else _grade_tables(engine, len(runs))
         calls: dict[str, list[dict[str, Any]]] = {run_id: [] for run_id in run_ids}
         for row in call_rows.to_pylist():

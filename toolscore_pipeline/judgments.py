@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from toolscore_pipeline.arrays import rows_table
 from toolscore_pipeline.contract import (
     DEFAULT_MIN_SCORE,
     AlternativeGroup,
@@ -327,16 +328,7 @@ def judgment_tables(judgments: Iterable[Judgment]) -> dict[str, pa.Table]:
     rows = _Rows()
     for judgment in judgments:
         rows.add(judgment)
-    return {
-        name: pa.Table.from_arrays(
-            [
-                pa.array(column, schema.field(index).type)
-                for index, column in enumerate(rows.columns(name))
-            ],
-            schema=schema,
-        )
-        for name, schema in SCHEMAS.items()
-    }
+    return {name: rows_table(rows.rows(name), schema) for name, schema in SCHEMAS.items()}
 
 
 class _Rows:
@@ -347,10 +339,9 @@ class _Rows:
         self._judgments: set[str] = set()
         self._patterns: set[str] = set()
 
-    def columns(self, name: str) -> list[tuple[Any, ...]] | list[list[Any]]:
-        """The rows of one table, turned on their side."""
-        rows = self._rows[name]
-        return list(zip(*rows, strict=True)) if rows else [[] for _ in SCHEMAS[name]]
+    def rows(self, name: str) -> list[tuple[Any, ...]]:
+        """The rows of one table."""
+        return self._rows[name]
 
     def add(self, judgment: Judgment) -> None:
         """Add one judgment, unless it is there."""

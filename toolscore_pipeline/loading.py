@@ -24,15 +24,9 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from toolscore_pipeline import formats, jsonio
+from toolscore_pipeline.arrays import empty_table, rows_table
 from toolscore_pipeline.errors import InputError, UsageError
-from toolscore_pipeline.evidence_tables import (
-    CALLS_SCHEMA,
-    RUNS_SCHEMA,
-    Ordinals,
-    TableBuilder,
-    empty_table,
-    rows_table,
-)
+from toolscore_pipeline.evidence_tables import CALLS_SCHEMA, RUNS_SCHEMA, Ordinals, TableBuilder
 from toolscore_pipeline.formats import run_rows
 from toolscore_pipeline.formats._common import integer
 from toolscore_pipeline.formats._fast_rows import RowTables

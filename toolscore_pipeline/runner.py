@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import orjson
 import pyarrow as pa
 
 from toolscore_pipeline import udfs
+from toolscore_pipeline.arrays import text_table
 from toolscore_pipeline.errors import AuditError
 from toolscore_pipeline.plan import (
     LAYERS,
@@ -82,7 +84,8 @@ class Engine:
         self.connection.execute(
             "create table work.pairs (pair_id bigint, run_id varchar, judgment_id varchar)"
         )
-        self.connection.execute("insert into settings.grader values ($1)", [grader_version()])
+        # Not as a parameter: DuckDB 1.5 imports pandas with the first one that it is given.
+        self.fill("settings.grader", text_table({"grader_version": [grader_version()]}))
         self._grade_statement: str | None = None
 
     def close(self) -> None:
@@ -107,12 +110,11 @@ class Engine:
         Pairs are numbered in the order of the rows.
         """
         self.connection.execute("truncate work.pairs")
-        self.connection.register("staged_pairs", pairs)
-        self.connection.execute(
-            "insert into work.pairs"
-            " select row_number() over () - 1, run_id, judgment_id from staged_pairs"
-        )
-        self.connection.unregister("staged_pairs")
+        with staged(self.connection, pairs) as name:
+            self.connection.execute(
+                "insert into work.pairs"
+                f" select row_number() over () - 1, run_id, judgment_id from {name}"
+            )
 
     def build(
         self,
@@ -238,10 +240,18 @@ def apply_comments(connection: duckdb.DuckDBPyConnection, model: Model) -> None:
 
 def insert_arrow(connection: duckdb.DuckDBPyConnection, model: Model, rows: pa.Table) -> None:
     """Add Arrow rows to a model's table, each column cast to the model's type."""
-    connection.register("staged_rows", rows)
+    columns = ", ".join(f"{column.name}::{column.type}" for column in model.columns)
+    with staged(connection, rows) as name:
+        connection.execute(f"insert into {model.full_name} select {columns} from {name}")
+
+
+@contextmanager
+def staged(connection: duckdb.DuckDBPyConnection, rows: pa.Table) -> Iterator[str]:
+    """An Arrow table as a relation that one statement reads; yields its name."""
+    # As a stream: a table would have pyarrow.dataset imported and, with it, pandas.
+    connection.register("staged_rows", rows.__arrow_c_stream__())
     try:
-        columns = ", ".join(f"{column.name}::{column.type}" for column in model.columns)
-        connection.execute(f"insert into {model.full_name} select {columns} from staged_rows")
+        yield "staged_rows"
     finally:
         connection.unregister("staged_rows")
 
@@ -262,11 +272,16 @@ def run_audits(connection: duckdb.DuckDBPyConnection, built: Iterable[str]) -> N
             name in names or name.split(".")[0] in INPUT_LAYERS for name in audit.depends_on
         ):
             continue
-        count = len(connection.execute(audit.query).fetchall())
-        if count:
+        rows = connection.execute(audit.query).fetchall()
+        if rows:
+            columns = [column[0] for column in connection.description or []]
             raise AuditError(
-                f"{audit.guards} was not kept: {count} rows against the audit {audit.name}"
-                f" ({audit.description})"
+                f"{audit.guards} was not kept: {len(rows)} rows against the audit {audit.name}"
+                f" ({audit.description})",
+                audit=audit.name,
+                count=len(rows),
+                rows=[dict(zip(columns, row, strict=True)) for row in rows[:10]],
+                mend=audit.mend,
             )
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from toolscore_pipeline.arrays import array_of, text_table
 from toolscore_pipeline.errors import WarehouseError, WarehouseLockedError
 from toolscore_pipeline.plan import Model, Plan, grader_version, load_plan
 from toolscore_pipeline.runner import (
@@ -269,7 +270,7 @@ class Session:
                 skip = known_patterns if by_pattern else known
                 keep = [value not in skip for value in table.column(key).to_pylist()]
                 insert_arrow(
-                    store, self.plan[f"judgment.{name}"], table.filter(pa.array(keep, pa.bool_()))
+                    store, self.plan[f"judgment.{name}"], table.filter(array_of(keep, pa.bool_()))
                 )
             self._touch(store)
         return len(fresh)
@@ -278,7 +279,7 @@ class Session:
 
     def use_grader(self, version: str | None = None) -> bool:
         """Note the grader version that grades are made with; True when it is not that of before."""
-        rows = pa.table({"grader_version": [version or grader_version()]})
+        rows = text_table({"grader_version": [version or grader_version()]})
         return self.replace_settings({"settings.grader": rows})
 
     def pending(self) -> list[tuple[str, str]]:

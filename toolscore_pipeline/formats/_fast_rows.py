@@ -22,16 +22,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from toolscore_pipeline.arrays import array_of, empty_table, table_of, text_array
 from toolscore_pipeline.errors import InputError
-from toolscore_pipeline.evidence_tables import (
-    CALLS_SCHEMA,
-    RUNS_SCHEMA,
-    Ordinals,
-    array_of,
-    empty_table,
-    table_of,
-    text_array,
-)
+from toolscore_pipeline.evidence_tables import CALLS_SCHEMA, RUNS_SCHEMA, Ordinals
 from toolscore_pipeline.formats._common import (
     FAILURE_HINTS,
     INPUT_TOKENS,

@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
 
+from toolscore_pipeline.arrays import array_of
 from toolscore_pipeline.credentials import TRUNCATED, CredentialFinding, find_credentials
 
 # What is said when the scan itself broke: nothing was scanned, so nothing may be called clean.
@@ -38,7 +39,7 @@ def credentials_json(args_json: str | None, args_raw: str | None) -> str:
 def credentials(args_json: pa.Array, args_raw: pa.Array) -> pa.Array:
     """The findings of each pair of argument texts (see :func:`credentials_json`)."""
     found = map(credentials_json, args_json.to_pylist(), args_raw.to_pylist())
-    return pa.array(found, type=pa.string())
+    return array_of(list(found), pa.string())
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:

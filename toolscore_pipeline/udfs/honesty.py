@@ -10,6 +10,7 @@ import orjson
 import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
 
+from toolscore_pipeline.arrays import array_of
 from toolscore_pipeline.honesty import (
     CHECKS,
     HonestyCall,
@@ -51,7 +52,7 @@ def honesty(
     """One JSON document per row; never NULL."""
     columns = (final_answer, calls_json, injected_json, honesty_json)
     rows = zip(*(column.to_pylist() for column in columns), strict=True)
-    return pa.array([_verdict(*row) for row in rows], pa.string())
+    return array_of([_verdict(*row) for row in rows], pa.string())
 
 
 def _verdict(

@@ -6,6 +6,8 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import ARROW
 
+from toolscore_pipeline.arrays import array_of
+
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Register ``is_english(answer varchar) -> boolean`` on a connection.
@@ -20,4 +22,4 @@ def is_english(answers: pa.Array) -> pa.Array:
     from toolscore_pipeline.honesty import language
     from toolscore_pipeline.honesty.text import prose
 
-    return pa.array([language.is_english(prose(text)) for text in answers.to_pylist()], pa.bool_())
+    return array_of([language.is_english(prose(text)) for text in answers.to_pylist()], pa.bool_())

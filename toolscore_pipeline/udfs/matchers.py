@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import ARROW, SPECIAL
 
+from toolscore_pipeline.arrays import array_of
 from toolscore_pipeline.matchers import decide_json
 
 
@@ -30,7 +31,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 def match_value(matcher_json: pa.Array, value_json: pa.Array, is_strict: pa.Array) -> pa.Array:
     """One answer per row; NULL where the row has no matcher or no answer is known."""
     rows = zip(matcher_json.to_pylist(), value_json.to_pylist(), is_strict.to_pylist(), strict=True)
-    return pa.array([_answer(*row) for row in rows], pa.bool_())
+    return array_of([_answer(*row) for row in rows], pa.bool_())
 
 
 def _answer(

@@ -9,6 +9,9 @@ import pyarrow as pa
 from duckdb.func import ARROW
 
 from toolscore_pipeline import pairing
+from toolscore_pipeline.arrays import array_of
+
+_CHOICES = pa.list_(pa.int32())
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
@@ -23,9 +26,9 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _assign_calls(weights: Any, column_counts: Any) -> pa.Array:
     problems = zip(weights.to_pylist(), column_counts.to_pylist(), strict=True)
-    return pa.array([pairing.assign_calls(*problem) for problem in problems], pa.list_(pa.int32()))
+    return array_of([pairing.assign_calls(*problem) for problem in problems], _CHOICES)
 
 
 def _sequence_distance(expected: Any, called: Any) -> pa.Array:
     couples = zip(expected.to_pylist(), called.to_pylist(), strict=True)
-    return pa.array([pairing.sequence_distance(*couple) for couple in couples], pa.int32())
+    return array_of([pairing.sequence_distance(*couple) for couple in couples], pa.int32())

@@ -9,6 +9,7 @@ import pyarrow as pa
 from duckdb.func import ARROW
 
 from toolscore_pipeline import matchers
+from toolscore_pipeline.arrays import array_of
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
@@ -22,7 +23,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 
 def value_keys(value_json: pa.Array) -> pa.Array:
     """The three keys of each JSON text."""
-    return pa.array([_keys(text) for text in value_json.to_pylist()], pa.list_(pa.string()))
+    return array_of([_keys(text) for text in value_json.to_pylist()], pa.list_(pa.string()))
 
 
 def _keys(text: str) -> list[str]:
