@@ -50,3 +50,13 @@ def oracle_python() -> Path:
 def wide_output(monkeypatch: pytest.MonkeyPatch) -> None:
     """Printed tables are 120 columns wide, whatever the surroundings say."""
     monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example project of `toolscore demo`, built; for reading only."""
+    from toolscore_pipeline.cli import main
+
+    folder = tmp_path_factory.mktemp("demo") / "toolscore-demo"
+    assert main(["demo", str(folder), "--quiet"]) == 0
+    return folder

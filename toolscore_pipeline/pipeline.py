@@ -17,6 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from toolscore_pipeline.arrays import rows_table, text_table
+from toolscore_pipeline.catalog_docs import documentation_version
 from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.hashing import canonical_json, file_sha256, json_sha256
 from toolscore_pipeline.judgments import judgment_tables
@@ -702,7 +703,9 @@ def read_export(path: Path) -> WrittenExport:
 
 def publish(session: Session, report: BuildReport) -> None:
     """Replace the published copy, unless it is already the newest."""
-    version = json_sha256([marts_version(session), session.state("inputs")])
+    version = json_sha256(
+        [marts_version(session), session.state("inputs"), documentation_version(session.plan)]
+    )
     # The copy itself says what it is of: the warehouse only says what was meant to be published.
     if session.warehouse.published_state("published") == version:
         return

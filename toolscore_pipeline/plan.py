@@ -404,7 +404,11 @@ def _keep_metrics(models: list[Model]) -> Model | None:
         name="metrics",
         kind="incremental",
         description="Every metric of every grade, for the combination that won.",
-        header={"key": ", ".join(ids), "grain": "one row per run, judgment and grader version"},
+        header={
+            "key": ", ".join(ids),
+            "grain": "one row per run, judgment and grader version",
+            "null": "what a metric cannot tell: there is nothing to count, or it was not recorded",
+        },
         query=query,
         columns=tuple(columns),
         depends_on=tuple(

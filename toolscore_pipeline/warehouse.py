@@ -22,6 +22,7 @@ import duckdb
 import pyarrow as pa
 
 from toolscore_pipeline.arrays import array_of, text_table
+from toolscore_pipeline.catalog_docs import write_documentation
 from toolscore_pipeline.errors import WarehouseError, WarehouseLockedError
 from toolscore_pipeline.plan import Model, Plan, grader_version, load_plan
 from toolscore_pipeline.runner import (
@@ -439,6 +440,7 @@ class Session:
             self.store.execute(f"attach {literal} as published")
             try:
                 self.store.execute(f"copy from database {self.catalog} to published")
+                write_documentation(self.store, "published", self.plan)
             finally:
                 self.store.execute("detach published")
             _sync(aside)

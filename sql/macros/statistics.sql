@@ -2,6 +2,7 @@
 -- Counts are whole numbers; a count that is NULL makes the answer NULL.
 
 -- Lower end of the 95 % Wilson interval of passes out of n: 0 without a pass, 0 for n = 0.
+-- example: wilson_low(7, 10) is 0.3968
 create or replace macro wilson_low(passes, n) as case
     when passes is null or n is null or passes < 0 or passes > n then null
     when passes = 0 then 0.0::double
@@ -15,6 +16,7 @@ create or replace macro wilson_low(passes, n) as case
 end;
 
 -- Upper end of the 95 % Wilson interval of passes out of n: 1 without a failure, 1 for n = 0.
+-- example: wilson_high(7, 10) is 0.8922
 create or replace macro wilson_high(passes, n) as case
     when passes is null or n is null or passes < 0 or passes > n then null
     when passes = n then 1.0::double
@@ -28,6 +30,7 @@ create or replace macro wilson_high(passes, n) as case
 end;
 
 -- Whether two 95 % Wilson intervals have a point in common.
+-- example: wilson_overlap(9, 10, 1, 10) is false
 create or replace macro wilson_overlap(passes_a, n_a, passes_b, n_b) as (
     wilson_low(passes_a, n_a) <= wilson_high(passes_b, n_b)
     and wilson_low(passes_b, n_b) <= wilson_high(passes_a, n_a)
@@ -35,6 +38,7 @@ create or replace macro wilson_overlap(passes_a, n_a, passes_b, n_b) as (
 
 -- C(c, k) / C(n, k): the unbiased estimate that k runs of a task all pass, from c passes in n runs.
 -- NULL when n < k or k < 1.
+-- example: pass_hat_k(7, 10, 3) is 0.2917
 create or replace macro pass_hat_k(c, n, k) as case
     when c < 0 or c > n or k < 1 or n < k then null
     when c < k then 0.0::double
@@ -42,6 +46,7 @@ create or replace macro pass_hat_k(c, n, k) as case
 end;
 
 -- Sample odds ratio of the table (a, b; c, d): a d / (b c). NULL where b or c is 0.
+-- example: odds_ratio(8, 2, 5, 5) is 4.0
 create or replace macro odds_ratio(a, b, c, d) as (
     case when b > 0 and c > 0 then (a::double * d) / (b::double * c) end
 );
@@ -79,6 +84,7 @@ create or replace macro ln_table_weights(row_a, row_b, passed, likeliest, reach)
 -- not pass columns. It sums the probabilities of all tables with the same margins that are no
 -- likelier than the one observed; 1 where a row or column is empty. A list of one row binds what is
 -- used again. Equal tables may differ by the rounding of lgamma, which grows with the counts.
+-- example: fisher_p(9, 1, 3, 7) is 0.0198
 create or replace macro fisher_p(a, b, c, d) as case
     when a is null or b is null or c is null or d is null or least(a, b, c, d) < 0 then null
     when 0 in (a + b, c + d, a + c, b + d) then 1.0::double
@@ -110,6 +116,7 @@ end;
 
 -- Two-sided p-value of the exact McNemar test: gained tasks pass under the second variant only,
 -- lost ones under the first only. 1 where no task changed.
+-- example: mcnemar_p(6, 1) is 0.1250
 create or replace macro mcnemar_p(gained, lost) as case
     when gained is null or lost is null or least(gained, lost) < 0 then null
     else least(1.0::double, 2 * list_sum(list_transform(
@@ -128,6 +135,7 @@ create or replace macro mcnemar_p(gained, lost) as case
 end;
 
 -- The JSON pointer of a key of an object, whatever characters it has.
+-- example: json_pointer('a/b') is /a~1b
 create or replace macro json_pointer(key) as (
     '/' || replace(replace(key, '~', '~0'), '/', '~1')
 );

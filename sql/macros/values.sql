@@ -5,6 +5,7 @@ create or replace macro needs_normalising(value_json) as
     regexp_matches(value_json, '[0-9][.eE]|-0|\\u00|^"(\s|\\[tnrf]|[^ -~])|(\s|\\[tnrf]|[^ -~])"$');
 
 -- Whether a text is empty or holds nothing but what Python's strip takes for white space.
+-- example: is_blank(' ') is true
 create or replace macro is_blank(value) as
     value is null
     or regexp_full_match(
