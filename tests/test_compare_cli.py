@@ -393,7 +393,8 @@ class TestDocuments:
         assert outline.open == []
         assert outline.scripts == 0
         assert all(link.startswith(("#", "data:")) for link in outline.loads)
-        assert page.count("<svg") == 4
+        assert page.count("<svg") == 3
+        assert re.search(r"6/12\s+<small>50 %", page)  # the table of tasks, in text
         assert "A &amp; B" in page
 
     def test_both_state_their_estimators_and_settings(self) -> None:

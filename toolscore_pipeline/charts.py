@@ -7,11 +7,13 @@ an interactive matplotlib session, and variant names are drawn as they stand, ``
 from __future__ import annotations
 
 import io
+import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolscore_pipeline.errors import UsageError, unknown_name
+from toolscore_pipeline.reports.safe import plain
 from toolscore_pipeline.stats import Comparison, TaskCounts, VariantStats, pareto_front
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ _INK, _MUTED, _GRID = "#1f2933", "#7b8794", "#e4e7eb"
 # Told apart by people who see colours differently, and by line style where lines cross.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _DASHES = ("-", "--", "-.", ":")
-_TASKS_DRAWN = 40
+TASKS_DRAWN = 40
 _LABEL_LENGTH = 40
 _STYLE: Any = {
     "svg.hashsalt": "toolscore",
@@ -189,13 +191,9 @@ def heat_map(comparison: Comparison, format: str = "svg") -> bytes:
     """
     variants = [stats for stats in _variants(comparison) if stats.n]
     by_variant = {stats.variant: comparison.tasks_of(stats.variant) for stats in variants}
-    tasks = list(dict.fromkeys(task for own in by_variant.values() for task in own))
+    tasks, everything = tasks_that_differ(list(by_variant.values()), TASKS_DRAWN)
     if not tasks:
         raise UsageError("there are no runs to draw")
-    everything = len(tasks)
-    if everything > _TASKS_DRAWN:
-        tasks = sorted(tasks, key=lambda task: (-_spread(by_variant.values(), task), task))
-        tasks = sorted(tasks[:_TASKS_DRAWN])
 
     def draw(figure: Figure) -> None:
         import numpy as np
@@ -257,13 +255,62 @@ def all_charts(comparison: Comparison, format: str = "svg") -> dict[str, bytes]:
         UsageError: an unknown format.
     """
     _check_format(format)
-    drawn = {}
-    for name, chart in CHARTS.items():
-        has_cost = any(stats.cost is not None for stats in comparison.variants)
-        if not any(stats.n for stats in comparison.variants) or (name == "cost" and not has_cost):
-            continue
-        drawn[name] = chart(comparison, format)
-    return drawn
+    return {
+        name: chart(comparison, format)
+        for name, chart in CHARTS.items()
+        if has_data(comparison, name)
+    }
+
+
+def has_data(comparison: Comparison, name: str) -> bool:
+    """Whether the comparison has the data for a picture."""
+    has_cost = any(stats.cost is not None for stats in comparison.variants)
+    return any(stats.n for stats in comparison.variants) and (name != "cost" or has_cost)
+
+
+def inline_svg(picture: bytes, prefix: str, title: str, description: str) -> str:
+    """A picture as an ``svg`` element of an HTML page, named for people who do not see it.
+
+    Its ids begin with ``prefix``, its inks become the custom properties ``--ink``, ``--muted``,
+    ``--line`` and ``--card`` of the page, and it fits the width it is given.
+    """
+    from xml.etree import ElementTree
+
+    root = ElementTree.fromstring(picture)
+    for element in list(root):
+        if element.tag.endswith(("}metadata", "}defs")) and not element.findall(".//*[@id]"):
+            root.remove(element)
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        for name, value in list(element.attrib.items()):
+            if name.startswith("{"):
+                del element.attrib[name]
+            text = re.sub(r"\s+", " ", value)
+            text = re.sub(r"(^|url\()#", rf"\1#{prefix}-", text) if "#" in text else text
+            element.attrib[name.rpartition("}")[2]] = text
+        if "id" in element.attrib:
+            element.attrib["id"] = f"{prefix}-{element.attrib['id']}"
+        if style := element.attrib.get("style"):
+            style = re.sub(r"font-family:[^;]*;? ?", "", style)
+            for ink, name in _PAGE_INKS.items():
+                style = style.replace(ink, f"var({name})")
+            element.attrib["style"] = style
+    box = root.attrib["viewBox"]
+    root.attrib.clear()
+    root.attrib |= {
+        "viewBox": box,
+        "role": "img",
+        "aria-labelledby": f"{prefix}-title {prefix}-desc",
+        "style": f"max-width: {float(box.split()[2]):.0f}pt",
+    }
+    for place, (name, text) in enumerate((("title", title), ("desc", description))):
+        said = ElementTree.Element(name, {"id": f"{prefix}-{name}"})
+        said.text = text
+        root.insert(place, said)
+    return re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode"))
+
+
+_PAGE_INKS = {_INK: "--ink", _MUTED: "--muted", _GRID: "--line", "#ffffff": "--card"}
 
 
 def _variants(comparison: Comparison) -> list[VariantStats]:
@@ -307,10 +354,24 @@ def _share_axis(axes: Axes, which: str) -> None:
 
 
 def _label(name: str) -> str:
-    name = name or "(no name)"
-    return name if len(name) <= _LABEL_LENGTH else name[: _LABEL_LENGTH - 1] + "…"
+    return plain(name, _LABEL_LENGTH) or "(no name)"
 
 
-def _spread(by_variant: Iterable[dict[str, TaskCounts]], task: str) -> float:
+def tasks_that_differ(
+    by_variant: Sequence[Mapping[str, TaskCounts]], most: int
+) -> tuple[list[str], int]:
+    """The tasks to show, and how many there are.
+
+    All of them in first-seen order, or, of more than ``most``, by name those whose pass rates
+    differ most between the variants.
+    """
+    tasks = list(dict.fromkeys(task for own in by_variant for task in own))
+    if len(tasks) <= most:
+        return tasks, len(tasks)
+    by_spread = sorted(tasks, key=lambda task: (-_spread(by_variant, task), task))
+    return sorted(by_spread[:most]), len(tasks)
+
+
+def _spread(by_variant: Iterable[Mapping[str, TaskCounts]], task: str) -> float:
     rates = [own[task].rate for own in by_variant if task in own]
     return max(rates) - min(rates)

@@ -79,7 +79,7 @@ def read_status(project: Project) -> dict[str, Any]:
     """
     warehouse = Warehouse(project.warehouse)
     with warehouse.read() as connection:
-        sources = _rows(connection, _SOURCES)
+        sources = read_sources(connection)
         contracts = _rows(connection, _CONTRACTS)
         decisions = _rows(connection, _DECISIONS)
     ungraded = sum(row["runs"] - row["graded"] for row in sources)
@@ -99,6 +99,11 @@ def read_status(project: Project) -> dict[str, Any]:
         "decisions": decisions,
         "notes": notes,
     }
+
+
+def read_sources(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """A row for each source: documents, runs, records set aside, graded runs and their outcomes."""
+    return _rows(connection, _SOURCES)
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:

@@ -1,30 +1,50 @@
-"""The verdict as one page of HTML that loads nothing and runs nothing."""
+"""Pages of HTML that load nothing and run nothing: a verdict, a comparison, a project.
+
+The templates share one base, one style sheet and one set of partials. Whatever they print is
+escaped, and what acts on what shows it (controls, direction marks) is spelled out, also where a
+reader of rows forgot to.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from toolscore_pipeline.reports.safe import spell_out
 from toolscore_pipeline.reports.view import Verdict
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
 
 
 @lru_cache(maxsize=1)
-def _template() -> Template:
+def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 
-    environment = Environment(
+    def finalize(value: Any) -> Any:
+        is_text = isinstance(value, str) and not isinstance(value, Markup)
+        return spell_out(value) if is_text else value
+
+    return Environment(
         loader=PackageLoader("toolscore_pipeline"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("verdict.html")
+
+
+def render(template: str, **values: Any) -> str:
+    """A page made from one of the package's templates; every value is escaped.
+
+    Pictures (``svg`` elements of :func:`toolscore_pipeline.charts.inline_svg`) are the only markup
+    that is taken as it stands.
+    """
+    return _environment().get_template(template).render(**values)
 
 
 def verdict_html(verdict: Verdict, title: str = "Toolscore") -> str:
     """A verdict as a complete page; every text from the trace is escaped."""
-    return _template().render(verdict=verdict, title=title)
+    return render("verdict.html", verdict=verdict, title=title)

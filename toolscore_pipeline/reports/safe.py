@@ -27,9 +27,13 @@ def plain(text: str, limit: int = LONGEST) -> str:
     White space collapses; a control or direction mark becomes its escape, such as ``\\u202e``.
     """
     text = redact_secrets(text[: limit + _READ])
-    text = _SPACE.sub(" ", text).strip(" ")
-    text = _ACTING.sub(_spell, text)
+    text = spell_out(_SPACE.sub(" ", text).strip(" "))
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def spell_out(text: str) -> str:
+    """``text`` with every control, direction mark and invisible character as its escape."""
+    return _ACTING.sub(_spell, text)
 
 
 def _spell(match: re.Match[str]) -> str:

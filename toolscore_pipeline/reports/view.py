@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -250,7 +251,7 @@ def _behaviour(result: EvaluationResult) -> list[Line]:
         elif row["finding"] == "blind-retry":
             retries += 1
         else:
-            lines.append(Line(row["finding"], row["severity"], _finding(row)))
+            lines.append(Line(row["finding"], row["severity"], finding_text(row)))
     if failed:
         tools = ", ".join(
             f"{tool} x{count}" if count > 1 else tool for tool, count in failed.most_common()
@@ -265,7 +266,8 @@ def _behaviour(result: EvaluationResult) -> list[Line]:
     return sorted(lines, key=lambda line: _SEVERITIES.index(line.severity))
 
 
-def _finding(row: dict[str, Any]) -> str:
+def finding_text(row: Mapping[str, Any]) -> str:
+    """A row of ``grades.findings`` in one line, redacted."""
     call = ""
     if row["call_index"] is not None:
         call = f"call {row['call_index'] + 1} {plain(row['tool'] or '', 80)} "
