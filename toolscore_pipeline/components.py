@@ -18,9 +18,11 @@ from typing import Any, Literal
 
 import dagster as dg
 import duckdb
+from pydantic import Field
 
 from toolscore_pipeline import pipeline
-from toolscore_pipeline.errors import ToolscoreError
+from toolscore_pipeline.credentials import redact_secrets
+from toolscore_pipeline.errors import AuditError, ToolscoreError, UsageError, unknown_name
 from toolscore_pipeline.plan import (
     Audit,
     Model,
@@ -39,6 +41,7 @@ from toolscore_pipeline.project import (
 )
 from toolscore_pipeline.runner import table_hash
 from toolscore_pipeline.studies import feeding_studies
+from toolscore_pipeline.telling import StepProgress, advice
 from toolscore_pipeline.warehouse import Session
 
 POOL = "duckdb"
@@ -84,8 +87,45 @@ class LoadConfig(dg.Config):
         full: read every document again, changed or not.
     """
 
-    source: str = ""
-    full: bool = False
+    source: str = Field("", description="Load only this source; empty loads all.")
+    full: bool = Field(False, description="Read every document again, changed or not.")
+
+
+class GradeConfig(dg.Config):
+    """Settings of one grading.
+
+    Attributes:
+        source: grade only runs of this source; empty grades all.
+        contract: grade only what is held against the contract of this name; empty grades all.
+        full: grade these pairs anew, also those that have a grade.
+    """
+
+    source: str = Field("", description="Grade only runs of this source; empty grades all.")
+    contract: str = Field(
+        "",
+        description=(
+            "Grade only what is held against the contract of this name (its file name without the"
+            " ending); empty grades all."
+        ),
+    )
+    full: bool = Field(
+        False, description="Grade these pairs anew, also those that have a grade already."
+    )
+
+
+class ExportConfig(dg.Config):
+    """Settings of one export.
+
+    Attributes:
+        full: write the file also where nothing has changed.
+    """
+
+    full: bool = Field(False, description="Write the file also where nothing has changed.")
+
+
+def failure(error: ToolscoreError) -> dg.Failure:
+    """A step that could not go on: what is wrong and what to do, instead of a stack of frames."""
+    return dg.Failure(description=f"{error}\n{advice(error)}", allow_retries=False)
 
 
 @dataclass
@@ -142,35 +182,49 @@ class Layer(dg.Component, dg.Resolvable):
         specs = [self._spec(plan, model, models, after) for model in models]
         checks = [
             dg.AssetCheckSpec(
-                name=audit.name, asset=_key(audit.guards), description=audit.description
+                name=audit.name,
+                asset=_key(audit.guards),
+                description=f"{audit.description} When it fails: {audit.mend}",
+                # What is further down in the same run is not made of rows that are wrong.
+                blocking=audit.is_error,
             )
             for audit in audits
         ]
 
-        @dg.multi_asset(
-            name=f"{self.group}_{name}",
-            specs=specs,
-            check_specs=checks,
-            can_subset=len(specs) + len(checks) > 1,
-            pool=POOL,
-        )
-        def build(
-            context: dg.AssetExecutionContext, config: LoadConfig, project: ProjectResource
+        def work(
+            context: dg.AssetExecutionContext, project: ProjectResource
         ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
-            opened = project.open()
             report = pipeline.BuildReport()
             started = time.perf_counter()
             try:
+                opened = project.open()
                 with pipeline.open_warehouse(opened).open() as session:
-                    step(session, opened, report, context)
+                    # Whoever asks for checks alone wants to know how it stands.
+                    if context.selected_asset_keys:
+                        step(session, opened, report, context)
                     seconds = time.perf_counter() - started
-                    yield from _results(session, models, audits, context, seconds)
+                    yield from _results(session, models, audits, context, report, seconds)
                     context.log.info(_done(report, seconds))
+            except AuditError as error:
+                for audit in audits:
+                    key = dg.AssetCheckKey(_key(audit.guards), audit.name)
+                    if audit.name == error.audit and key in context.selected_asset_check_keys:
+                        rows = [list(row.items()) for row in error.rows]
+                        yield _check_result(audit, rows, error.count)
+                raise failure(error) from None
             except ToolscoreError as error:
-                # One sentence that says what to mend, instead of a stack of frames.
-                raise dg.Failure(description=str(error), allow_retries=False) from None
+                raise failure(error) from None
 
-        return build
+        return _with_config(self.step)(
+            work,
+            dg.multi_asset(
+                name=f"{self.group}_{name}",
+                specs=specs,
+                check_specs=checks,
+                can_subset=len(specs) + len(checks) > 1,
+                pool=POOL,
+            ),
+        )
 
     def _spec(
         self, plan: Plan, model: Model, together: list[Model], after: list[dg.AssetKey]
@@ -187,6 +241,46 @@ class Layer(dg.Component, dg.Resolvable):
             automation_condition=flow_condition(),
             metadata=_static_metadata(model),
         )
+
+
+Work = Callable[
+    [dg.AssetExecutionContext, ProjectResource],
+    Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult],
+]
+Decorate = Callable[[Callable[..., Any]], dg.AssetsDefinition]
+
+
+def _with_config(step: str) -> Callable[[Work, Decorate], dg.AssetsDefinition]:
+    """What makes an asset of a step, with the settings that the launchpad offers for it."""
+
+    def load(work: Work, decorate: Decorate) -> dg.AssetsDefinition:
+        @decorate
+        def build(
+            context: dg.AssetExecutionContext, config: LoadConfig, project: ProjectResource
+        ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
+            yield from work(context, project)
+
+        return build
+
+    def grade(work: Work, decorate: Decorate) -> dg.AssetsDefinition:
+        @decorate
+        def build(
+            context: dg.AssetExecutionContext, config: GradeConfig, project: ProjectResource
+        ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
+            yield from work(context, project)
+
+        return build
+
+    def plain(work: Work, decorate: Decorate) -> dg.AssetsDefinition:
+        @decorate
+        def build(
+            context: dg.AssetExecutionContext, project: ProjectResource
+        ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
+            yield from work(context, project)
+
+        return build
+
+    return {"load": load, "grade": grade}.get(step, plain)
 
 
 def flow_condition() -> dg.AutomationCondition[Any]:
@@ -249,14 +343,14 @@ class Publisher(dg.Component, dg.Resolvable):
         def warehouse(
             context: dg.AssetExecutionContext, project: ProjectResource
         ) -> dg.MaterializeResult[Any]:
-            opened = project.open()
             report = pipeline.BuildReport()
             try:
+                opened = project.open()
                 with pipeline.open_warehouse(opened).open() as session:
                     version = dg.DataVersion(pipeline.marts_version(session)[:16])
                     pipeline.publish(session, report)
             except ToolscoreError as error:
-                raise dg.Failure(description=str(error), allow_retries=False) from None
+                raise failure(error) from None
             size = opened.published.stat().st_size
             return dg.MaterializeResult(
                 metadata={"path": dg.MetadataValue.path(str(opened.published)), "bytes": size},
@@ -294,7 +388,10 @@ class Exports(dg.Component, dg.Resolvable):
         check = dg.AssetCheckSpec(
             name="records_have_the_hash_in_the_manifest",
             asset=_export_key(export),
-            description="The bytes of the file are those that its manifest names.",
+            description=(
+                "The bytes of the file are those that its manifest names. When it fails: something"
+                " else has written the file; materialise the export with full: true."
+            ),
         )
         spec = dg.AssetSpec(
             key=_export_key(export),
@@ -315,17 +412,20 @@ class Exports(dg.Component, dg.Resolvable):
             pool=POOL,
         )
         def write(
-            context: dg.AssetExecutionContext, project: ProjectResource
+            context: dg.AssetExecutionContext, config: ExportConfig, project: ProjectResource
         ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
-            opened = project.open()
             report = pipeline.BuildReport()
             started = time.perf_counter()
             try:
-                with pipeline.open_warehouse(opened).open() as session:
-                    pipeline.write_exports(session, opened, report, only=export.name)
+                if context.selected_asset_keys:
+                    opened = project.open()
+                    with pipeline.open_warehouse(opened).open() as session:
+                        pipeline.write_exports(
+                            session, opened, report, only=export.name, again=config.full
+                        )
                 written = pipeline.read_export(export.path)
             except ToolscoreError as error:
-                raise dg.Failure(description=str(error), allow_retries=False) from None
+                raise failure(error) from None
             seconds = time.perf_counter() - started
             context.log.info(
                 f"{written.count} records, {written.bytes:,} bytes in {export.path.name}"
@@ -383,16 +483,7 @@ def _load(
     context: dg.AssetExecutionContext,
 ) -> None:
     config = context.op_execution_context.op_config or {}
-    only = config.get("source") or None
-    if only is not None:
-        from toolscore_pipeline.errors import UsageError, unknown_name
-
-        names = [source.name for source in project.sources]
-        if only not in names:
-            raise UsageError(unknown_name("source", only, names))
-    pipeline.load_sources(session, project, report, full=bool(config.get("full")), only=only)
-    for problem in report.problems:
-        context.log.warning(f"set aside: {problem}")
+    load(session, project, report, context.log, config.get("source"), full=config.get("full"))
 
 
 def _grade(
@@ -401,20 +492,85 @@ def _grade(
     report: pipeline.BuildReport,
     context: dg.AssetExecutionContext,
 ) -> None:
+    config = context.op_execution_context.op_config or {}
+    source, contract = config.get("source"), config.get("contract")
+    grade(session, project, report, context.log, source, contract, again=config.get("full"))
+
+
+def load(
+    session: Session,
+    project: Project,
+    report: pipeline.BuildReport,
+    log: dg.DagsterLogManager,
+    source: str | None = None,
+    *,
+    full: bool | None = False,
+) -> None:
+    """Load one source or all, and tell the log how far it has come.
+
+    Raises:
+        UsageError: no source has this name.
+    """
+    if source:
+        _known("source", source, [known.name for known in project.sources])
+    tell = StepProgress(log.info).loaded
+    pipeline.load_sources(
+        session, project, report, full=bool(full), only=source or None, on_progress=tell
+    )
+    for problem in report.problems:
+        log.warning(f"set aside: {problem}")
+
+
+def grade(
+    session: Session,
+    project: Project,
+    report: pipeline.BuildReport,
+    log: dg.DagsterLogManager,
+    source: str | None = None,
+    contract: str | None = None,
+    *,
+    again: bool | None = False,
+) -> None:
+    """Grade what waits, of one source and one contract or of all, and tell how far it has come.
+
+    Raises:
+        UsageError: no source or contract has this name.
+    """
+    if source:
+        _known("source", source, [known.name for known in project.sources])
+    if contract:
+        names = session.store.execute("select distinct name from judgment.bindings").fetchall()
+        _known("contract", contract, sorted(name for (name,) in names))
     session.use_grader()
-    started = time.perf_counter()
+    pipeline.grade_pending(
+        session,
+        report,
+        on_graded=StepProgress(log.info).graded,
+        source=source or None,
+        contract=contract or None,
+        again=bool(again),
+    )
+    waiting = session.count_pending()
+    if waiting:
+        log.warning(f"{waiting:,} other pairs of run and contract still wait for their grade")
 
-    def tell(done: int, total: int) -> None:
-        rate = done / max(time.perf_counter() - started, 1e-9)
-        context.log.info(f"graded {done} of {total} pairs, {rate:,.0f} a second")
 
-    pipeline.grade_pending(session, report, on_graded=tell)
+def _known(what: str, name: str, names: list[str]) -> None:
+    if name not in names:
+        raise UsageError(unknown_name(what, name, names))
 
 
 def _note(
     session: Session, _: Project, __: pipeline.BuildReport, context: dg.AssetExecutionContext
 ) -> None:
-    if session.note_edition():
+    waiting = session.count_pending()
+    if waiting:
+        # What a regrade changed is told from one whole grading to the next.
+        context.log.warning(
+            f"{waiting:,} pairs of run and contract wait for their grade; marts.flips goes on when"
+            " all are graded: materialise the group grades without source and contract"
+        )
+    elif session.note_edition():
         context.log.info("grades are made otherwise than before; marts.flips tells what changed")
 
 
@@ -519,6 +675,7 @@ def _results(
     models: list[Model],
     audits: list[Audit],
     context: dg.AssetExecutionContext,
+    report: pipeline.BuildReport,
     seconds: float,
 ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
     wanted, checks = context.selected_asset_keys, context.selected_asset_check_keys
@@ -526,23 +683,31 @@ def _results(
         key = _key(model.full_name)
         if key not in wanted:
             continue
-        metadata = _row_metadata(session.store, model) | {"seconds": round(seconds, 3)}
+        metadata = row_metadata(session.store, model) | {"seconds": round(seconds, 3)}
+        if model.full_name == "grades.grades":
+            metadata["graded_now"] = report.pairs_graded
         context.log.info(f"{model.full_name}: {metadata['dagster/row_count']} rows")
         yield dg.MaterializeResult(
             asset_key=key,
             metadata=metadata,
-            data_version=dg.DataVersion(_content_version(session.store, model)),
+            data_version=dg.DataVersion(content_version(session.store, model)),
         )
     for audit in audits:
         if dg.AssetCheckKey(_key(audit.guards), audit.name) in checks:
-            yield _check_result(session.store, audit)
+            result = session.store.execute(audit.query)
+            names = [column[0] for column in result.description or []]
+            rows = result.fetchall()
+            shown = [list(zip(names, row, strict=True)) for row in rows[:ROWS_TOLD]]
+            yield _check_result(audit, shown, len(rows))
 
 
-def _content_version(store: duckdb.DuckDBPyConnection, model: Model) -> str:
+def content_version(store: duckdb.DuckDBPyConnection, model: Model) -> str:
+    """The data version of a model: a hash of its rows."""
     return hashlib.sha256(table_hash(store, model).encode()).hexdigest()[:16]
 
 
-def _row_metadata(store: duckdb.DuckDBPyConnection, model: Model) -> dict[str, Any]:
+def row_metadata(store: duckdb.DuckDBPyConnection, model: Model) -> dict[str, Any]:
+    """What the UI shows of a model's rows: their count, its figures, the first of a mart's."""
     row = store.execute(f"select count(*) from {model.full_name}").fetchone()
     count = int(row[0]) if row else 0
     metadata: dict[str, Any] = {"dagster/row_count": count}
@@ -550,21 +715,63 @@ def _row_metadata(store: duckdb.DuckDBPyConnection, model: Model) -> dict[str, A
         metadata["preview"] = dg.MetadataValue.md(_preview(store, model))
     if model.full_name == _DRAWN:
         metadata |= _charts(store)
-    if model.full_name == "grades.grades":
-        totals = store.execute(
-            "select sum(pass_count), sum(fail_count), sum(unknown_count), avg(score),"
-            " count(*) filter (where outcome = 'pass') / count(*) from grades.grades"
-            " semi join settings.grader using (grader_version)"
-        ).fetchone()
-        if totals and totals[0] is not None:
-            metadata |= {
-                "evidence_pass": int(totals[0]),
-                "evidence_fail": int(totals[1]),
-                "evidence_unknown": int(totals[2]),
-                "mean_score": float(totals[3]),
-                "pass_rate": float(totals[4]),
-            }
-    return metadata
+    return metadata | _figures(store, model.full_name)
+
+
+# Figures that the UI draws over time, by model: one row of them, or rows of a name and a number.
+# A number that is unknown is left out.
+_FIGURES = {
+    "raw.documents": """
+        select count(*) filter (where error is not null) as unreadable_documents
+        from raw.documents
+    """,
+    "evidence.runs": """
+        select 'runs of ' || source as name, count(*) as number
+        from evidence.runs
+        group by all order by all
+    """,
+    "grades.grades": """
+        select
+            sum(pass_count)::bigint as evidence_pass,
+            sum(fail_count)::bigint as evidence_fail,
+            sum(unknown_count)::bigint as evidence_unknown,
+            avg(score) as mean_score,
+            count(*) filter (where outcome = 'pass') / nullif(count(*), 0) as pass_rate,
+        from grades.grades
+        semi join settings.grader using (grader_version)
+    """,
+    "grades.checks": """
+        select check_name || ': ' || status as name, count(*) as number
+        from grades.checks
+        semi join settings.grader using (grader_version)
+        group by all order by all
+    """,
+    "marts.latest_grades": """
+        select 'outcome ' || outcome as name, count(*) as number
+        from marts.latest_grades
+        group by all order by all
+    """,
+    "marts.flips": """
+        select
+            count(*) filter (where is_flip) as flips,
+            count(*) filter (where is_flip and after_outcome = 'pass') as flips_to_pass,
+            count(*) filter (where is_flip and before_outcome = 'pass') as flips_from_pass,
+            count(*) as changed_grades,
+        from marts.flips
+        where is_latest
+    """,
+}
+
+
+def _figures(store: duckdb.DuckDBPyConnection, full_name: str) -> dict[str, Any]:
+    query = _FIGURES.get(full_name)
+    if query is None:
+        return {}
+    result = store.execute(query)
+    names = [column[0] for column in result.description or []]
+    rows = result.fetchall()
+    pairs = rows if names == ["name", "number"] else zip(names, rows[0], strict=True)
+    return {str(name): number for name, number in pairs if number is not None}
 
 
 # The mart that pictures are shown with, and of how many comparisons.
@@ -597,7 +804,7 @@ def _preview(store: duckdb.DuckDBPyConnection, model: Model) -> str:
     lines = [f"| {' | '.join(names)} |", f"|{' --- |' * len(names)}"]
     for row in result.fetchall():
         lines.append(f"| {' | '.join(_cell(value) for value in row)} |")
-    return "\n".join(lines)
+    return redact_secrets("\n".join(lines))
 
 
 def _cell(value: Any) -> str:
@@ -607,22 +814,28 @@ def _cell(value: Any) -> str:
     return text.replace("|", "\\|").replace("\n", " ")[:80]
 
 
-def _check_result(store: duckdb.DuckDBPyConnection, audit: Audit) -> dg.AssetCheckResult:
-    result = store.execute(audit.query)
-    names = [column[0] for column in result.description or []]
-    rows = result.fetchall()
-    metadata: dict[str, Any] = {"rows_against": len(rows)}
-    if rows:
-        shown = [
-            ", ".join(f"{n} = {_cell(v)}" for n, v in zip(names, row, strict=True))
-            for row in rows[:10]
-        ]
-        metadata["first"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in shown))
+# Rows against an audit that its check shows.
+ROWS_TOLD = 10
+
+
+def _check_result(
+    audit: Audit, rows: list[list[tuple[str, Any]]], count: int
+) -> dg.AssetCheckResult:
+    """The result of an audit's check: why it failed, the first rows against it, what to do."""
+    metadata: dict[str, Any] = {"rows_against": count}
+    description = audit.description
+    if count:
+        told = [", ".join(f"{name} = {_cell(value)}" for name, value in row) for row in rows]
+        told = redact_secrets("\n".join(told)).split("\n")
+        metadata["first"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in told))
+        metadata["what_to_do"] = audit.mend
+        rows_are = "1 row is" if count == 1 else f"{count:,} rows are"
+        description = f"{rows_are} against it: {told[0]}. {audit.mend}"
     return dg.AssetCheckResult(
         check_name=audit.name,
         asset_key=_key(audit.guards),
-        passed=not rows,
+        passed=not count,
         severity=dg.AssetCheckSeverity.ERROR if audit.is_error else dg.AssetCheckSeverity.WARN,
         metadata=metadata,
-        description=audit.description,
+        description=description,
     )

@@ -21,6 +21,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 class ToolscoreError(Exception):
@@ -99,7 +100,26 @@ class WarehouseLockedError(WarehouseError):
 
 
 class AuditError(WarehouseError):
-    """A model's rows broke one of its audits; the table was left as it was."""
+    """A model's rows broke one of its audits; the table was left as it was.
+
+    Attributes:
+        audit: the name of the audit.
+        count: how many rows were against it.
+        rows: the first of them, by column name.
+        mend: what to do about it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        audit: str = "",
+        count: int = 0,
+        rows: Iterable[dict[str, Any]] = (),
+        mend: str = "",
+    ) -> None:
+        self.audit, self.count, self.rows, self.mend = audit, count, list(rows), mend
+        super().__init__(message)
 
 
 def place(path: str | Path | None, line: int | None = None, json_path: str | None = None) -> str:

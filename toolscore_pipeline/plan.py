@@ -49,7 +49,9 @@ _COLUMN = re.compile(
 # Rows that Python computes stand in this schema while they are on their way.
 STAGED = "staged"
 _RELATION = re.compile(rf"\b(?:from|join)\s+((?:{'|'.join((*LAYERS, STAGED))})\.[a-z_0-9]+)\b")
-_HEADER_KEY = re.compile(r"^(kind|grain|range|unit|null|source|key|after|guards|severity):\s*(.*)$")
+_HEADER_KEY = re.compile(
+    r"^(kind|grain|range|unit|null|source|key|after|guards|severity|mend):\s*(.*)$"
+)
 
 
 class PlanError(ToolscoreError):
@@ -186,6 +188,7 @@ class Audit:
         description: the header's sentence.
         guards: the model whose rows it is about.
         is_error: whether rows against it stop a build; else they are only a warning.
+        mend: what to do when it has rows.
         query: the SELECT.
         depends_on: full names of the relations it reads, sorted.
     """
@@ -194,6 +197,7 @@ class Audit:
     description: str
     guards: str
     is_error: bool
+    mend: str
     query: str
     depends_on: tuple[str, ...]
 
@@ -211,11 +215,14 @@ def _read_audit(path: Path) -> Audit:
     description, header = read_header(text)
     if "guards" not in header:
         raise PlanError(f"{path.name}: an audit says which model it guards")
+    if "mend" not in header:
+        raise PlanError(f"{path.name}: an audit says what to do when it has rows, after `mend:`")
     return Audit(
         name=path.stem,
         description=description,
         guards=header["guards"],
         is_error=header.get("severity", "error") == "error",
+        mend=header["mend"],
         query=text,
         depends_on=read_dependencies(text),
     )

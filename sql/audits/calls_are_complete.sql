@@ -1,5 +1,6 @@
 -- A run has as many calls as it says, numbered from 0 without a gap.
 -- guards: evidence.calls
+-- mend: Read the documents of these runs again (the load step with full: true); a warehouse edited by hand is built anew.
 with runs as (
     select
         run_id,

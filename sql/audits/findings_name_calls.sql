@@ -1,5 +1,6 @@
 -- A finding about a call names one that the run has.
 -- guards: grades.findings
+-- mend: Grade these runs anew (the grade step with full: true); when that does not help, a model of sql/safety is wrong.
 with findings as (
     select
         run_id,

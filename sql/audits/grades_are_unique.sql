@@ -1,5 +1,6 @@
 -- A pair of run and judgment has one grade per grader version.
 -- guards: grades.grades
+-- mend: Grade these pairs anew (the grade step with full: true); when that does not help, a model of sql/scores is wrong.
 with grades as (
     select
         run_id,

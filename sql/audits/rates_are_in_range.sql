@@ -1,5 +1,6 @@
 -- A pass rate lies from 0 to 1 and within its interval.
 -- guards: marts.variant_stats
+-- mend: Materialise the mart again; when that does not help, its formula in sql/marts/variant_stats.sql is wrong.
 with variant_stats as (
     select
         comparison,

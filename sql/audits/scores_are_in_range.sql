@@ -1,5 +1,6 @@
 -- A score is a number from 0 to 1, and the best of its combinations.
 -- guards: grades.grades
+-- mend: Grade these pairs anew (the grade step with full: true); when that does not help, a formula of sql/scores or sql/metrics is wrong.
 with grades as (
     select
         run_id,

@@ -1,5 +1,6 @@
 -- The weights of a judgment are at least 0 and sum to 1.
 -- guards: judgment.judgments
+-- mend: Mend the weights in the contract or under grading in the project file.
 with judgments as (
     select
         judgment_id,
