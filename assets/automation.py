@@ -8,8 +8,10 @@ from toolscore_pipeline.components import (
     PUBLISHED,
     STUDIES,
     ProjectResource,
+    failure,
     project_file,
 )
+from toolscore_pipeline.credentials import redact_secrets
 from toolscore_pipeline.errors import ToolscoreError
 from toolscore_pipeline.project import load_project
 from toolscore_pipeline.warehouse import Warehouse
@@ -99,7 +101,11 @@ content_flow = dg.AutomationConditionSensorDefinition(
 )
 def freshness(context: dg.AssetCheckExecutionContext, project: ProjectResource):  # type: ignore[no-untyped-def]
     """Hold the published copy against the files, so that a load that failed is seen."""
-    opened = project.open()
+    try:
+        opened = project.open()
+        connection = Warehouse(opened.warehouse).read()
+    except ToolscoreError as error:
+        raise failure(error) from None
     known = known_hashes(opened.published)
     read = {path: (size, modified) for path, size, modified in known}
     stale = [
@@ -108,26 +114,45 @@ def freshness(context: dg.AssetCheckExecutionContext, project: ProjectResource):
         if file.part == SOURCES and read.get(file.shown) != (file.bytes, file.modified_ns)
     ]
     changed = datetime.fromtimestamp(opened.published.stat().st_mtime, UTC)
-    with Warehouse(opened.warehouse).read() as connection:
+    with connection:
         failed = connection.execute(
             "select path, error from raw.documents where error is not null order by path"
         ).fetchall()
         pending = connection.execute("select count(*) from grades.pending").fetchone()
-    for name, wrong in (
-        ("it_holds_every_source_file", stale),
-        ("no_document_failed", [path for path, _ in failed]),
-        ("every_run_that_has_a_contract_is_graded", [pending[0]] if pending and pending[0] else []),
+    waiting = int(pending[0]) if pending else 0
+    for name, count, first, mend in (
+        (
+            "it_holds_every_source_file",
+            len(stale),
+            stale[:10],
+            "Materialise everything, or look why the last load failed.",
+        ),
+        (
+            "no_document_failed",
+            len(failed),
+            [error for _, error in failed[:10]],
+            "Mend the document, or take it out of its source.",
+        ),
+        (
+            "every_run_that_has_a_contract_is_graded",
+            waiting,
+            [f"{waiting:,} pairs of run and contract"][:waiting],
+            "Materialise the group grades and what follows from it.",
+        ),
     ):
+        told = redact_secrets("; ".join(first))
         yield dg.AssetCheckResult(
             asset_key=PUBLISHED,
             check_name=name,
-            passed=not wrong,
+            passed=not count,
             severity=dg.AssetCheckSeverity.WARN,
             metadata={
-                "count": len(wrong),
-                "first": ", ".join(map(str, wrong[:10])),
+                "count": count,
+                "first": told,
                 "published_at": changed.isoformat(timespec="seconds"),
-            },
+            }
+            | ({"what_to_do": mend} if count else {}),
+            description=f"{told}. {mend}" if count else None,
         )
 
 

@@ -183,7 +183,7 @@ class Layer(dg.Component, dg.Resolvable):
         checks = [
             dg.AssetCheckSpec(
                 name=audit.name,
-                asset=_key(audit.guards),
+                asset=model_key(audit.guards),
                 description=f"{audit.description} When it fails: {audit.mend}",
                 # What is further down in the same run is not made of rows that are wrong.
                 blocking=audit.is_error,
@@ -207,7 +207,7 @@ class Layer(dg.Component, dg.Resolvable):
                     context.log.info(_done(report, seconds))
             except AuditError as error:
                 for audit in audits:
-                    key = dg.AssetCheckKey(_key(audit.guards), audit.name)
+                    key = dg.AssetCheckKey(model_key(audit.guards), audit.name)
                     if audit.name == error.audit and key in context.selected_asset_check_keys:
                         rows = [list(row.items()) for row in error.rows]
                         yield _check_result(audit, rows, error.count)
@@ -231,8 +231,8 @@ class Layer(dg.Component, dg.Resolvable):
     ) -> dg.AssetSpec:
         is_graded = model.layer == "grades"
         return dg.AssetSpec(
-            key=_key(model.full_name),
-            deps=[_key(name) for name in _stored_inputs(plan, model, together)] + after,
+            key=model_key(model.full_name),
+            deps=[model_key(name) for name in _stored_inputs(plan, model, together)] + after,
             description=_describe(model),
             group_name=self.group,
             owners=self.owners,
@@ -328,7 +328,7 @@ class Publisher(dg.Component, dg.Resolvable):
 
         @dg.asset(
             key=PUBLISHED,
-            deps=[_key(m.full_name) for m in upstream]
+            deps=[model_key(m.full_name) for m in upstream]
             + [_export_key(export) for export in exports],
             group_name=self.group,
             owners=self.owners,
@@ -395,7 +395,7 @@ class Exports(dg.Component, dg.Resolvable):
         )
         spec = dg.AssetSpec(
             key=_export_key(export),
-            deps=[_key(name) for name in inputs],
+            deps=[model_key(name) for name in inputs],
             description=f"Run records of the project, in `{export.path.name}`, and their manifest.",
             group_name=self.group,
             owners=self.owners,
@@ -620,7 +620,8 @@ def _done(report: pipeline.BuildReport, seconds: float) -> str:
 # --- what the UI shows ----------------------------------------------------------------------------
 
 
-def _key(full_name: str) -> dg.AssetKey:
+def model_key(full_name: str) -> dg.AssetKey:
+    """The asset of a model: ``layer/name``."""
     return dg.AssetKey(full_name.split("."))
 
 
@@ -680,7 +681,7 @@ def _results(
 ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
     wanted, checks = context.selected_asset_keys, context.selected_asset_check_keys
     for model in models:
-        key = _key(model.full_name)
+        key = model_key(model.full_name)
         if key not in wanted:
             continue
         metadata = row_metadata(session.store, model) | {"seconds": round(seconds, 3)}
@@ -693,7 +694,7 @@ def _results(
             data_version=dg.DataVersion(content_version(session.store, model)),
         )
     for audit in audits:
-        if dg.AssetCheckKey(_key(audit.guards), audit.name) in checks:
+        if dg.AssetCheckKey(model_key(audit.guards), audit.name) in checks:
             result = session.store.execute(audit.query)
             names = [column[0] for column in result.description or []]
             rows = result.fetchall()
@@ -798,8 +799,14 @@ def _charts(store: duckdb.DuckDBPyConnection) -> dict[str, Any]:
 _PRIVATE = ("marts.comparison_reports",)
 
 
+def _is_private(column: str) -> bool:
+    """Whether a column holds part of a credential, or a document too long for a table."""
+    return column == "preview" or column.endswith("_json")
+
+
 def _preview(store: duckdb.DuckDBPyConnection, model: Model) -> str:
-    result = store.execute(f"select * from {model.full_name} limit {PREVIEW_ROWS}")
+    shown = [f'"{name}"' for name in model.column_names if not _is_private(name)]
+    result = store.execute(f"select {', '.join(shown)} from {model.full_name} limit {PREVIEW_ROWS}")
     names = [column[0] for column in result.description or []]
     lines = [f"| {' | '.join(names)} |", f"|{' --- |' * len(names)}"]
     for row in result.fetchall():
@@ -833,7 +840,7 @@ def _check_result(
         description = f"{rows_are} against it: {told[0]}. {audit.mend}"
     return dg.AssetCheckResult(
         check_name=audit.name,
-        asset_key=_key(audit.guards),
+        asset_key=model_key(audit.guards),
         passed=not count,
         severity=dg.AssetCheckSeverity.ERROR if audit.is_error else dg.AssetCheckSeverity.WARN,
         metadata=metadata,

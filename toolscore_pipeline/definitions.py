@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -42,6 +43,14 @@ def _assets_module() -> ModuleType:
 
 def build() -> dg.Definitions:
     """Every asset, check, schedule and sensor of the project."""
+    with warnings.catch_warnings():
+        # What Dagster calls new is locked to a version and tested; it need not be said each time.
+        for category in (dg.BetaWarning, dg.PreviewWarning):
+            warnings.simplefilter("ignore", category)
+        return _build()
+
+
+def _build() -> dg.Definitions:
     folder = assets_folder()
     tree = dg.ComponentTree.from_module(_assets_module(), project_root=folder.parent)
     return dg.Definitions.merge(

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ from toolscore_pipeline.cli.output import console, write_text
 from toolscore_pipeline.errors import UsageError
 
 STATE_FOLDER = ".toolscore"
+NEWER_NAME = "Function `dev_command` is superseded"
 
 # No telemetry, no pop-ups, one step at a time on the one warehouse file, every log in one place.
 INSTANCE = """\
@@ -69,6 +71,10 @@ def command(
         "TOOLSCORE_PROJECT": str(opened.file),
         "DAGSTER_DISABLE_TELEMETRY": "1",
         "DO_NOT_TRACK": "1",
+        # That `dg dev` is the newer name of what is started here is no news for who looks at runs.
+        "PYTHONWARNINGS": ",".join(
+            filter(None, (os.environ.get("PYTHONWARNINGS"), f"ignore:{NEWER_NAME}"))
+        ),
         # A machine that sleeps or stalls for half a minute would lose the code for good otherwise.
         "DAGSTER_GRPC_PROXY_HEARTBEAT_TTL_SECONDS": str(24 * 60 * 60),
     }
@@ -102,8 +108,14 @@ def run_until_stopped(arguments: list[str], environment: dict[str, str], folder:
     except KeyboardInterrupt:
         return 0
     finally:
-        signal.signal(signal.SIGTERM, former)
+        # Who asks a second time is impatient: the children end at once, and none is left behind.
+        hurried = {
+            number: signal.signal(number, lambda *_: _signal_group(process, signal.SIGKILL))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
         _end_group(process)
+        signal.signal(signal.SIGINT, hurried[signal.SIGINT])
+        signal.signal(signal.SIGTERM, former)
 
 
 def _end_with_parent() -> None:
@@ -118,13 +130,22 @@ def _end_with_parent() -> None:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    for number, wait in ((signal.SIGINT, 15), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            return
-        try:
-            process.wait(wait)
-        except subprocess.TimeoutExpired:
-            continue
+    """End a process and all that it started: asked first, then told, then killed."""
+    for number, seconds in ((signal.SIGINT, 15), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+        if not _signal_group(process, number):
+            break
+        limit = time.monotonic() + seconds
+        # Signal 0 only asks whether anyone is there; a run being written up ends after its parent.
+        while _signal_group(process, 0) and time.monotonic() < limit:
+            process.poll()
+            time.sleep(0.05)
     process.wait()
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
+    """Send a signal to a process group; whether there is anyone in it."""
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
