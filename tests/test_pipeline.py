@@ -277,6 +277,48 @@ def test_a_reader_of_the_published_copy_never_fails_while_it_is_replaced(tmp_pat
     assert int(output) > 3
 
 
+def test_publishing_keeps_the_hold_on_the_file(tmp_path):
+    folder = make_project(tmp_path / "p", 4)
+    rebuild(folder)
+    program = "import duckdb, sys; duckdb.connect(sys.argv[1])"
+    with Warehouse(folder / "warehouse.duckdb").open() as session:
+        session.publish()
+        other = subprocess.run(
+            [sys.executable, "-c", program, str(folder / "warehouse.duckdb")],
+            capture_output=True,
+            text=True,
+        )
+        assert "Could not set lock on file" in other.stderr
+        session.set_state("still", "writing")
+    assert Warehouse(folder / "warehouse.duckdb").published_state("still") is None
+
+
+@pytest.mark.parametrize("way", ["copied", "full of holes", "no cp"])
+def test_the_published_copy_is_the_same_however_it_is_written(tmp_path, monkeypatch, way):
+    folder = make_project(tmp_path / "p", 12)
+    rebuild(folder)
+    if way == "no cp":
+        monkeypatch.setattr("shutil.which", lambda name: None)
+    with Warehouse(folder / "warehouse.duckdb").open() as session:
+        if way == "full of holes":
+            session.store.execute(
+                "create table raw.ballast as select i, md5(i::varchar) from range(300000) r(i)"
+            )
+            session.store.execute("force checkpoint")
+            session.store.execute("drop table raw.ballast")
+        session.set_state("published", way)
+        session.publish()
+        expected = session.content_hashes()
+    # The next session works on the copy: it holds what the warehouse holds.
+    (folder / "warehouse.published.duckdb").rename(tmp_path / "copy.duckdb")
+    with Warehouse(tmp_path / "copy.duckdb").open() as session:
+        assert session.content_hashes() == expected
+        assert session.state("published") == way
+    grown = (folder / "warehouse.duckdb").stat().st_size
+    if way == "full of holes":
+        assert (tmp_path / "copy.duckdb").stat().st_size < 0.8 * grown
+
+
 BAD_PROJECTS = {
     "unknown key": ("sorces: []\n", r"toolscore\.yaml:1: at \$\.sorces: .*did you mean 'sources'"),
     "two kinds of source": (

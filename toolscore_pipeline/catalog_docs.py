@@ -214,14 +214,12 @@ def write_documentation(
         plan: the models it holds.
     """
     told = _documents(plan or load_plan())
+    names = connection.execute(
+        "select schema_name, table_name from duckdb_tables() where database_name = $1", [catalog]
+    ).fetchall()
     counts: dict[tuple[str, str], int] = {
-        (schema, table): rows
-        for schema, table, rows in connection.execute(
-            # In a copy just made nothing has been deleted: the estimate is the count.
-            "select schema_name, table_name, estimated_size from duckdb_tables()"
-            " where database_name = $1",
-            [catalog],
-        ).fetchall()
+        (schema, table): _count(connection, f'{catalog}."{schema}"."{table}"')
+        for schema, table in names
     }
     own = {"tables": len(told.tables), "columns": len(told.columns), "macros": len(told.macros)}
     counts |= {(SCHEMA, name): count for name, count in own.items()}
@@ -244,6 +242,11 @@ def write_documentation(
         connection.execute("rollback")
         raise
     connection.execute("commit")
+
+
+def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    row = connection.execute(f"select count(*) from {table}").fetchone()
+    return int(row[0]) if row else 0
 
 
 def _shape(columns: Iterable[Column]) -> str:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,6 +42,8 @@ from toolscore_pipeline.runner import (
 
 LOCK_SECONDS = 60.0
 SCRATCH = "scratch"
+# The published copy is a copy of the file, unless more than this share of its blocks is unused.
+MOST_HOLES = 0.25
 # What DuckDB says when a disk is full, a folder read-only or a quota reached.
 _REFUSALS = (duckdb.IOException, duckdb.TransactionException, duckdb.FatalException)
 _REFUSAL_MESSAGE = re.compile(
@@ -435,11 +439,13 @@ class Session:
         aside = target.with_name(f".{target.name}.{os.getpid()}.new")
         _remove(aside)
         try:
+            is_copied = self._copy_file(aside)
             # ATTACH takes no parameters: the path is a quoted literal.
             literal = "'" + str(aside).replace("'", "''") + "'"
             self.store.execute(f"attach {literal} as published")
             try:
-                self.store.execute(f"copy from database {self.catalog} to published")
+                if not is_copied:
+                    self.store.execute(f"copy from database {self.catalog} to published")
                 write_documentation(self.store, "published", self.plan)
             finally:
                 self.store.execute("detach published")
@@ -448,6 +454,30 @@ class Session:
         finally:
             _remove(aside)
         return target
+
+    def _copy_file(self, aside: Path) -> bool:
+        """Copy the file as it is; False when its rows are better written anew.
+
+        That is when much of it is holes, left by rows that are gone, or when there is no ``cp``.
+        """
+        copy = shutil.which("cp")
+        if copy is None:
+            return False
+        self.store.execute("force checkpoint")  # all of it in the file, nothing in the log
+        row = self.store.execute(
+            "select free_blocks, total_blocks from pragma_database_size()"
+            " where database_name = current_database()"
+        ).fetchone()
+        if row is None or row[0] > MOST_HOLES * row[1]:
+            return False
+        # In a process of its own: DuckDB's lock on the file ends when this process closes the file
+        # anywhere.
+        done = subprocess.run(
+            [copy, "--", str(self.warehouse.path), str(aside)], stderr=subprocess.DEVNULL
+        )
+        if done.returncode:
+            _remove(aside)
+        return done.returncode == 0
 
 
 def sweep_leftovers(warehouse: Path) -> None:
