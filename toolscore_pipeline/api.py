@@ -57,6 +57,7 @@ class Grader:
         self._engine: Engine | None = None
         self._threads = threads
         self._lock = threading.Lock()
+        self._is_few = False
         self._loaded: tuple[str, ...] = ()
         self._judgments: dict[str, _JudgmentRows] = {}
 
@@ -80,6 +81,11 @@ class Grader:
         if self._engine is None:
             self._engine = Engine(threads=self._threads)
         engine = self._engine
+        is_few = len(runs) <= FEW
+        if is_few != self._is_few:
+            # Handing a few rows from thread to thread takes longer than working on them.
+            engine.use_threads(1 if is_few else self._threads)
+            self._is_few = is_few
         run_rows, call_rows = tables_from_runs(
             runs, document_id="", source="", path="", ordinals=ordinals
         )
@@ -89,7 +95,7 @@ class Grader:
         run_ids = run_rows.column("run_id").to_pylist()
         judgment_ids = [judgment.judgment_id for judgment in judgments]
         engine.set_pairs(text_table({"run_id": run_ids, "judgment_id": judgment_ids}))
-        graded = engine.grade_few() if len(runs) <= FEW else _grade_tables(engine, len(runs))
+        graded = engine.grade_few() if is_few else _grade_tables(engine, len(runs))
         calls: dict[str, list[dict[str, Any]]] = {run_id: [] for run_id in run_ids}
         for row in call_rows.to_pylist():
             calls[row["run_id"]].append(row)

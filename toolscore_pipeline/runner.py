@@ -71,7 +71,7 @@ class Engine:
         self.timings: list[Timing] = []
         self.connection = connection or duckdb.connect(":memory:")
         if threads:
-            self.connection.execute("set threads to " + str(int(threads)))
+            self.use_threads(threads)
         prepare_connection(self.connection)
         create_schemas(self.connection)
         for model in self.plan.layer(*INPUT_LAYERS):
@@ -97,6 +97,12 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def use_threads(self, threads: int | None) -> None:
+        """Work on so many threads from now on; None is one for each core."""
+        self.connection.execute(
+            "set threads to " + str(int(threads)) if threads else "reset threads"
+        )
 
     def fill(self, full_name: str, rows: pa.Table) -> None:
         """Replace the rows of an input table by those of an Arrow table with the same columns."""
