@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toolscore_pipeline.cli.output import console, write_json, write_text
+from toolscore_pipeline.cli.output import append_text, console, write_json, write_text
 from toolscore_pipeline.errors import SettingsError, UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def command(
     if csv:
         write_text(csv, reports.verdict_csv(result))
     if job_summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        _append(job_summary, reports.verdict_markdown(verdict))
+        append_text(job_summary, reports.verdict_markdown(verdict))
     if receipt:
         _write_receipt(
             receipt,
@@ -221,15 +221,6 @@ def failed_gates(
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _append(path: str, text: str) -> None:
-    """Adds a report to the job summary; a summary that cannot be written fails no evaluation."""
-    try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        print(f"note: GITHUB_STEP_SUMMARY cannot be written: {error.strerror}", file=sys.stderr)
 
 
 def _write_receipt(

@@ -77,3 +77,12 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         aside.unlink(missing_ok=True)
         raise InputError(f"cannot be written: {error.strerror}", path=path) from None
+
+
+def append_text(path: str, text: str) -> None:
+    """Add a report to a job summary; one that cannot be written fails no command."""
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        print(f"note: GITHUB_STEP_SUMMARY cannot be written: {error.strerror}", file=sys.stderr)

@@ -16,6 +16,11 @@ from toolscore_pipeline.reports.view import Verdict
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from toolscore_pipeline.reports.project import ProjectReport
+
+MOST_RUN_CHARACTERS = 2_500_000
+"""Characters that the runs of a project's page may take together; further runs are counted."""
+
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
@@ -48,3 +53,23 @@ def render(template: str, **values: Any) -> str:
 def verdict_html(verdict: Verdict, title: str = "Toolscore") -> str:
     """A verdict as a complete page; every text from the trace is escaped."""
     return render("verdict.html", verdict=verdict, title=title)
+
+
+def project_html(report: ProjectReport) -> str:
+    """A project's report as a complete page, under 5 MB whatever the project holds.
+
+    A run that two comparisons name is shown once. Runs beyond :data:`MOST_RUN_CHARACTERS` are left
+    out from the end and counted with those that were not chosen.
+    """
+    from markupsafe import Markup
+
+    from toolscore_pipeline.stats.report import LEVEL_NAMES
+
+    room, rendered = MOST_RUN_CHARACTERS, {}
+    for run_id, run in report.runs.items():
+        text = render("_run.html", run=run)
+        room -= len(text.encode())
+        if room < 0:
+            break
+        rendered[run_id] = Markup(text)
+    return render("project.html", report=report, rendered=rendered, level_names=LEVEL_NAMES)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from toolscore_pipeline.reports.safe import markdown_text as text
 from toolscore_pipeline.reports.view import Verdict
 
+if TYPE_CHECKING:
+    from toolscore_pipeline.reports.failing import RunDetail
+    from toolscore_pipeline.reports.project import ProjectReport
+    from toolscore_pipeline.stats.report import ComparisonView
+
 _SIGNS = {"PASS": "🟢", "WARN": "🟡", "FAIL": "🔴"}
+_TONES = {"good": "🟢", "warn": "🟡", "bad": "🔴", "open": "⚪", "told": "🔵"}
+# What fits a comment on a pull request.
+_MOST_COMPARISONS, _MOST_ROWS, _MOST_RUNS, _MOST_EXPECTED = 4, 12, 10, 5
 
 
 def verdict_markdown(verdict: Verdict, title: str = "Toolscore") -> str:
@@ -54,6 +63,78 @@ def verdict_markdown(verdict: Verdict, title: str = "Toolscore") -> str:
     hashes = ", ".join(f"{name} `{value[:12]}`" for name, value in verdict.hashes.items())
     lines += [f"<sub>{hashes}</sub>", ""]
     return "\n".join(lines)
+
+
+def project_markdown(report: ProjectReport, title: str | None = None) -> str:
+    """A project's report in short, for a pull request or a job summary; ends with a newline."""
+    lines = [f"# {text(title or f'Toolscore report: {report.title}')}", ""]
+    for one in report.headlines:
+        about = f" ({text(one.about)})" if one.about else ""
+        lines.append(f"- {_TONES[one.tone]} **{text(one.label)}**{about} {text(one.text)}")
+    lines.append("")
+    for view in report.comparisons[:_MOST_COMPARISONS]:
+        lines += _comparison(view)
+    if len(report.comparisons) > _MOST_COMPARISONS or report.other_comparisons:
+        lines += ["Further comparisons stand in the page of the report.", ""]
+    if report.runs:
+        lines += ["## Runs to look at", ""]
+        for run in list(report.runs.values())[:_MOST_RUNS]:
+            lines += _run(run)
+        total = sum(group.total for group in report.groups)
+        lines += [f"{min(len(report.runs), _MOST_RUNS)} of {total} that did not pass.", ""]
+    if report.rejects:
+        lines += ["## Set aside", ""]
+        lines += _table(
+            ("Record", "Reason"), [(one.place, one.reason) for one in report.rejects[:_MOST_ROWS]]
+        )
+    hashes = ", ".join(f"{text(name)} `{value[:12]}`" for name, value in report.lineage)
+    lines += [f"<sub>published {report.published_at}; {hashes}</sub>", ""]
+    return "\n".join(lines)
+
+
+def _comparison(view: ComparisonView) -> list[str]:
+    """The variants of a comparison, its rules and what to beware of."""
+    lines = [f"## {text(view.name)}", ""]
+    for table in (view.variants, view.rules):
+        if table is not None:
+            align = tuple(
+                "---:" if column >= table.numbers_from else "---"
+                for column in range(len(table.header))
+            )
+            lines += _table(table.header, table.rows[:_MOST_ROWS], align)
+            if more := table.left_out + max(0, len(table.rows) - _MOST_ROWS):
+                lines += [f"And {more} more.", ""]
+    if view.notes:
+        lines += [f"- {text(note)}" for note in view.notes[:_MOST_ROWS]]
+        lines.append("")
+    return lines
+
+
+def _run(run: RunDetail) -> list[str]:
+    """A run folded away: why it did not pass, and the expected calls that were not met."""
+    name = f"{run.outcome}: {run.task}, {run.variant}, repetition {run.repetition}"
+    lines = [f"<details><summary>{text(name)}: {text(run.why)}</summary>", ""]
+    missed = [
+        (
+            str(row.number),
+            row.tool,
+            "" if row.call is None else f"call {row.call}",
+            row.status,
+            "; ".join(
+                f"{one.name}: expected {one.expected or 'nothing'}, got {one.given or 'nothing'}"
+                for one in row.arguments
+                if one.status in ("different", "missing", "unexpected")
+            ),
+        )
+        for row in run.expected
+        if row.status != "met"
+    ]
+    if missed:
+        header = ("Expected", "Tool", "Made", "Status", "Arguments")
+        lines += _table(header, missed[:_MOST_EXPECTED])
+    lines += [f"- **{severity.upper()}** {text(said)}" for severity, said in run.findings]
+    hashes = ", ".join(f"{name} `{value[:12]}`" for name, value in run.lineage if len(value) == 64)
+    return [*lines, "", f"<sub>{hashes}</sub>", "", "</details>", ""]
 
 
 def _table(
