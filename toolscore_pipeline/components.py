@@ -161,11 +161,15 @@ class Layer(dg.Component, dg.Resolvable):
             and (not self.only or model.full_name in self.only)
         ]
         if self.step == "models":
-            single = [model for model in models if not pipeline.is_staged(model)]
+            views = [model for model in models if model.kind == "view"]
             staged = [model for model in models if pipeline.is_staged(model)]
+            single = [model for model in models if model not in (*views, *staged)]
             assets = [
                 self._assets(plan, [model], model.name, _build_one(model)) for model in single
             ]
+            if views:
+                # A view is there when the warehouse is: nothing is left to do but to look at it.
+                assets.append(self._assets(plan, views, "views", _look))
             if staged:
                 assets.append(self._assets(plan, staged, "decide", _decide))
         else:
@@ -578,6 +582,10 @@ def _decide(
     session: Session, _: Project, report: pipeline.BuildReport, __: dg.AssetExecutionContext
 ) -> None:
     report.marts_built += pipeline.decide(session)
+
+
+def _look(_: Session, __: Project, ___: pipeline.BuildReport, ____: Any) -> None:
+    """Nothing to build."""
 
 
 def _build_one(model: Model) -> Step:
