@@ -34,6 +34,7 @@ from toolscore_pipeline.contract import (
 )
 from toolscore_pipeline.documents import parse_document
 from toolscore_pipeline.errors import ContractError, InputError, SettingsError
+from toolscore_pipeline.judgments import compile_judgment
 from toolscore_pipeline.matchers import ANY, OPERATORS, Contains, Regex, matcher_from_json
 
 SCHEMA = json.loads(CONTRACT_SCHEMA_PATH.read_text(encoding="utf-8"))
@@ -74,6 +75,21 @@ def test_a_contract_keeps_its_parts_in_order() -> None:
     assert contract.weights == {"required_call_recall": 0.3}
     assert (contract.min_score, contract.description, contract.task) == (0.5, "d", "book")
     assert [group.id for group in contract.groups] == ["group-1", "late"]
+
+
+def test_what_a_contract_is_for_changes_nothing_of_what_it_says() -> None:
+    plain = {"contract_version": 2, "required": [{"tool": "a"}]}
+    bound = plain | {"task": ["x", "y*"], "variant": "main", "source": "nightly"}
+    contract = contract_from_mapping(bound)
+    assert (contract.task, contract.variant, contract.source) == (["x", "y*"], "main", "nightly")
+    assert contract_from_mapping(contract) == contract
+    assert (
+        compile_judgment(contract).judgment_id
+        == compile_judgment(contract_from_mapping(plain)).judgment_id
+    )
+    for key, value in (("task", []), ("task", ["x", ""]), ("task", 3), ("variant", ["main"])):
+        with pytest.raises(ContractError, match=rf"\$\.{key}: got "):
+            contract_from_mapping(bound | {key: value})
 
 
 def test_a_contract_read_from_its_own_object_is_the_same() -> None:

@@ -32,6 +32,23 @@ def test_a_wrong_setting_is_told_with_its_place(tmp_path: Path, text: str, sente
     assert str(caught.value).startswith(f"{file}:2: at {sentence}")
 
 
+def test_contracts_and_gold_lists_say_which_runs_they_are_for(tmp_path: Path) -> None:
+    (tmp_path / "toolscore.yaml").write_text("contracts: [gold.json, both.yaml, plain.json]\n")
+    (tmp_path / "gold.json").write_text('{"calls": [{"tool": "a"}], "task": "x", "variant": "v"}')
+    (tmp_path / "both.yaml").write_text("task: [y, 'z*']\nsource: s\nrequired: [{tool: a}]\n")
+    (tmp_path / "plain.json").write_text('[{"tool": "a"}]')
+    found = [
+        (binding.task, binding.task_pattern is not None, binding.variant, binding.source)
+        for binding in load_project(tmp_path / "toolscore.yaml").bindings()
+    ]
+    assert found == [
+        ("x", False, "v", None),
+        ("y", False, None, "s"),
+        (None, True, None, "s"),
+        ("plain", False, None, None),
+    ]
+
+
 def test_a_contract_keeps_its_own_passing_score(tmp_path: Path) -> None:
     folder = make_project(tmp_path / "a[1]")  # the name of the folder is no pattern
     settings = folder / "toolscore.yaml"

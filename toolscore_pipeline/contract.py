@@ -83,6 +83,8 @@ _CONTRACT_KEYS = (
     "contract_version",
     "description",
     "task",
+    "variant",
+    "source",
     "required",
     "alternatives",
     "optional",
@@ -94,7 +96,7 @@ _CALL_KEYS = ("tool", "args", "side_effects", "description")
 _OPTIONAL_KEYS = ("tool", "args", "description")
 _RULE_KEYS = ("tool", "args", "reason", "description")
 _GROUP_KEYS = ("id", "alternatives", "description")
-_GOLD_KEYS = ("calls", "description", "task")
+_GOLD_KEYS = ("calls", "description", "task", "variant", "source")
 # A gold list is often a recorded trace with a few lines taken out. What a record holds beside the
 # call itself says nothing about what is expected.
 _RECORD_KEYS = frozenset(
@@ -131,7 +133,9 @@ class Contract:
         weights: score weights as declared (see :func:`normalize_weights`); None for the defaults.
         min_score: the passing score, 0 to 1.
         description: what the task is, for people; it changes no grade.
-        task: the task this contract is for; None when the file's name says it.
+        task: the task this contract is for, or several; in a project a task may be a pattern
+            (``u*``). None when the file's name says it.
+        variant, source: in a project, only runs of this variant or source are judged by it.
     """
 
     required: list[Call | AlternativeGroup] = field(default_factory=list)
@@ -140,7 +144,9 @@ class Contract:
     weights: dict[str, float] | None = None
     min_score: float = DEFAULT_MIN_SCORE
     description: str = ""
-    task: str | None = None
+    task: str | list[str] | None = None
+    variant: str | None = None
+    source: str | None = None
 
     @property
     def groups(self) -> list[AlternativeGroup]:
@@ -462,6 +468,16 @@ def _text_or(value: Any, default: Any, path: str, problems: list[Problem]) -> An
     return default
 
 
+def _task(value: Any, path: str, problems: list[Problem]) -> str | list[str] | None:
+    if isinstance(value, list) and value and all(isinstance(name, str) and name for name in value):
+        return list(value)
+    if isinstance(value, str) and value:
+        return value
+    got = describe(value)
+    problems.append(Problem(f"got {got}, expected a task's name or a list of names", path))
+    return None
+
+
 def _contract(data: Any, problems: list[Problem]) -> Contract:
     contract = Contract()
     if isinstance(data, Contract):
@@ -487,7 +503,11 @@ def _contract(data: Any, problems: list[Problem]) -> Contract:
             case "description":
                 contract.description = _text_or(value, "", place, problems)
             case "task":
-                contract.task = _text_or(value, None, place, problems)
+                contract.task = _task(value, place, problems)
+            case "variant":
+                contract.variant = _text_or(value, None, place, problems)
+            case "source":
+                contract.source = _text_or(value, None, place, problems)
             case "optional":
                 contract.optional = _calls(value, _OPTIONAL_KEYS, place, problems)
             case "forbidden":
@@ -531,8 +551,9 @@ def _as_mapping(contract: Contract) -> dict[str, Any]:
     }
     if contract.weights is not None:
         mapping["weights"] = contract.weights
-    if contract.task is not None:
-        mapping["task"] = contract.task
+    for key in ("task", "variant", "source"):
+        if getattr(contract, key) is not None:
+            mapping[key] = getattr(contract, key)
     return mapping
 
 
@@ -711,7 +732,9 @@ def _gold(data: Any, problems: list[Problem]) -> list[Call]:
             )
             return []
         _check_keys(data, _GOLD_KEYS, "$", problems)
-        for key in ("description", "task"):
+        if "task" in data:
+            _task(data["task"], "$.task", problems)
+        for key in ("description", "variant", "source"):
             if key in data:
                 _text_or(data[key], "", child_path("$", key), problems)
         data, path = data["calls"], "$.calls"

@@ -6,7 +6,7 @@ import fnmatch
 import glob
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -551,19 +551,12 @@ def _load_rules(path: Path | None) -> list[dict[str, Any]] | None:
 def _bind(
     project: Project, path: Path, forbidden: list[dict[str, Any]] | None, honesty: Any
 ) -> list[Binding]:
-    from toolscore_pipeline.contract import expected_from_document, is_contract
+    from toolscore_pipeline.contract import expected_from_document
 
     document = documents.load_document(path)
-    conditions: dict[str, Any] = {}
-    if is_contract(document.value):
-        conditions = {
-            key: document.value[key]
-            for key in ("task", "variant", "source")
-            if key in document.value
-        }
-        value = {key: item for key, item in document.value.items() if key not in conditions}
-        document = replace(document, value=value)
     expected: Contract | list[dict[str, Any]] = expected_from_document(document)
+    # Read already: what is wrong about them has been told.
+    conditions: Mapping[str, Any] = document.value if isinstance(document.value, dict) else {}
     grading = project.grading
     weights = grading.weights
     declared = getattr(expected, "weights", None)
@@ -592,29 +585,11 @@ def _bind(
             sha256=sha256,
             task=task if not _is_glob(task) else None,
             task_pattern=None if not _is_glob(task) or task == "*" else _glob_regex(task),
-            variant=_condition(conditions, "variant", document),
-            source=_condition(conditions, "source", document),
+            variant=conditions.get("variant"),
+            source=conditions.get("source"),
         )
-        for task in _task_names(tasks, document)
+        for task in (tasks if isinstance(tasks, list) else [tasks])
     ]
-
-
-def _task_names(value: Any, document: Document) -> list[str]:
-    names = value if isinstance(value, list) else [value]
-    if not names or not all(isinstance(name, str) and name for name in names):
-        problem = Problem(
-            f"expected a task's name or a list of names, got {_kind(value)}", "$.task"
-        )
-        raise ContractError(document.locate([problem]), path=document.path)
-    return names
-
-
-def _condition(conditions: Mapping[str, Any], key: str, document: Document) -> str | None:
-    value = conditions.get(key)
-    if value is not None and not isinstance(value, str):
-        problem = Problem(f"expected a text, got {_kind(value)}", f"$.{key}")
-        raise ContractError(document.locate([problem]), path=document.path)
-    return value
 
 
 def _is_glob(task: str) -> bool:
