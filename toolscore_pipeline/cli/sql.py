@@ -1,50 +1,147 @@
-"""``toolscore sql``: a read-only question to the published copy of a project's warehouse."""
+"""``toolscore sql``: questions to the published copy of a project's warehouse."""
 
 from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from toolscore_pipeline.cli.output import console, table
 from toolscore_pipeline.errors import UsageError, unknown_name
 
+if TYPE_CHECKING:
+    from toolscore_pipeline.asking import Answer
+
 FORMATS = ("table", "csv", "json")
+_LONGEST_CELL = 2000
+_SHORTEST_SECRET = 16
 
 
 def command(
-    query: Annotated[str, typer.Argument(help="The question, as one SELECT.")],
+    query: Annotated[
+        str | None,
+        typer.Argument(help="One SELECT; - reads it from standard input, none opens a prompt."),
+    ] = None,
     project: Annotated[
         Path | None, typer.Option(help="The project's folder or toolscore.yaml.")
     ] = None,
     format: Annotated[str, typer.Option("--format", "-f", help="table, csv or json.")] = "table",
-    limit: Annotated[int, typer.Option(help="The most rows to print; 0 prints all.")] = 1000,
-    seconds: Annotated[float, typer.Option(help="How long a query may run.")] = 60.0,
+    limit: Annotated[int, typer.Option(min=0, help="The most rows to print; 0 prints all.")] = 1000,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="How long a query may run; 60, or no limit with --unsafe."),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="What a query may use; 2GB, or no limit with --unsafe.")
+    ] = None,
+    unsafe: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe",
+            help="Let queries reach files, extensions and other databases, and show credentials.",
+        ),
+    ] = False,
 ) -> None:
-    """Ask the warehouse a question in SQL."""
-    from toolscore_pipeline.asking import ask
+    """Ask the warehouse a question in SQL, or many of them at a prompt."""
+    from toolscore_pipeline import asking
     from toolscore_pipeline.project import open_project
     from toolscore_pipeline.warehouse import Warehouse
 
     if format not in FORMATS:
         raise UsageError(unknown_name("format", format, FORMATS))
+    if memory is not None and asking.size_in_bytes(memory) is None:
+        raise UsageError(f"--memory: expected a size such as 500MB or 2GB, got {memory!r}")
     opened = open_project(project)
-    answer = ask(Warehouse(opened.warehouse), query, limit=limit or None, seconds=seconds)
+    warehouse = Warehouse(opened.warehouse)
+    if not unsafe:
+        seconds = 60.0 if seconds is None else seconds
+        memory = memory or asking.MEMORY
+    else:
+        print(
+            "unsafe: queries reach files, extensions and other databases; credentials are shown",
+            file=sys.stderr,
+        )
+
+    def answer(text: str) -> Answer:
+        with asking.bounded_memory(None if unsafe else memory):
+            return asking.ask(
+                warehouse,
+                text,
+                limit=limit or None,
+                seconds=seconds,
+                memory=memory,
+                is_unsafe=unsafe,
+                on_stuck=lambda: _give_up(seconds),
+            )
+
+    def show(text: str) -> None:
+        show_answer(answer(text), format, is_unsafe=unsafe)
+
+    if query is None and sys.stdin.isatty():
+        from toolscore_pipeline.cli._prompt import run_prompt
+
+        run_prompt(warehouse, show, folder=opened.file.parent)
+        return
+    if query in (None, "-"):
+        query = sys.stdin.read()
+        if not query.strip():
+            raise UsageError("expected a query on standard input, got nothing")
+    show(query)
+
+
+def show_answer(answer: Answer, format: str, *, is_unsafe: bool = False) -> None:
+    """Print an answer as table, CSV or JSON; credentials are redacted unless it is unsafe.
+
+    NULL is ``NULL`` in a table, an empty field in CSV and ``null`` in JSON.
+    """
+    clean: Callable[[Any], Any] = (lambda value: value) if is_unsafe else _redacted
+    rows = [[clean(value) for value in row] for row in answer.rows]
     if format == "csv":
-        writer = csv.writer(sys.stdout)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(answer.columns)
-        writer.writerows(answer.rows)
+        writer.writerows(rows)
     elif format == "json":
-        rows = [dict(zip(answer.columns, map(_plain, row), strict=True)) for row in answer.rows]
-        print(json.dumps(rows, indent=2, ensure_ascii=False, default=str))
+        told = [dict(zip(answer.columns, map(_plain, row), strict=True)) for row in rows]
+        print(json.dumps(told, indent=2, ensure_ascii=False, default=str))
     else:
         out = console()
-        out.print(table(answer.columns, answer.rows))
-        out.print(f"{len(answer.rows)} rows" + (", cut off by --limit" if answer.is_cut else ""))
+        out.print(table(answer.columns, [[_cell(value) for value in row] for row in rows]))
+        count = f"{len(rows)} row" + ("" if len(rows) == 1 else "s")
+        out.print(count + (", cut off by --limit" if answer.is_cut else ""))
+
+
+def _redacted(value: Any) -> Any:
+    """A value whose texts show no credential, however deep they lie."""
+    from toolscore_pipeline.credentials import redact_secrets
+
+    if isinstance(value, str):
+        return redact_secrets(value) if len(value) >= _SHORTEST_SECRET else value
+    if isinstance(value, bytes):
+        return _redacted(value.decode("utf-8", "backslashreplace"))
+    if isinstance(value, (list, tuple)):
+        return [_redacted(part) for part in value]
+    if isinstance(value, dict):
+        return {_redacted(name): _redacted(part) for name, part in value.items()}
+    return value
+
+
+def _cell(value: Any) -> Any:
+    """A value for a table: a number as it is, a text that cannot act on the terminal."""
+    from toolscore_pipeline.reports.safe import spell_out
+
+    if value is None:
+        return "NULL"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    text = str(value)
+    text = text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
+    return "\n".join(spell_out(line) for line in text.split("\n"))
 
 
 def _plain(value: Any) -> Any:
@@ -53,3 +150,15 @@ def _plain(value: Any) -> Any:
         if isinstance(value, (str, int, float, bool, list, dict)) or value is None
         else str(value)
     )
+
+
+def _give_up(seconds: float | None) -> None:
+    """End the process: the query heeds no interruption, and nothing else can stop it."""
+    sys.stdout.flush()
+    print(
+        f"error: the query ran longer than {seconds or 0:g} seconds and could not be interrupted;"
+        " the command was ended",
+        file=sys.stderr,
+        flush=True,
+    )
+    os._exit(2)
