@@ -35,9 +35,6 @@ OVERRUN_LIMIT: Final = 10
 SHORT_BUDGET_SECONDS: Final = 0.002
 """Seconds per value for a pattern that ran away :data:`OVERRUN_LIMIT` times in this process."""
 
-OVER_BUDGET_REASON: Final = "a pattern was over its time budget"
-"""Why a match is unknown, for reports."""
-
 OPERATORS: Final = ("$regex", "$contains", "$one_of", "$any", "$type", "$approx", "$literal")
 """The matchers that JSON can hold, each the only key of its object."""
 

@@ -721,8 +721,3 @@ def count_runs(session: Session, report: BuildReport) -> None:
         "select (select count(*) from evidence.runs), (select count(*) from marts.latest_grades)"
     ).fetchone()
     report.runs, report.graded = (int(row[0]), int(row[1])) if row else (0, 0)
-
-
-def report_json(report: BuildReport) -> str:
-    """The report as indented JSON."""
-    return json.dumps(report.to_dict(), indent=2)

@@ -157,11 +157,6 @@ class EvaluationResult:
         left_out = set(self.grade_row["optional_call_indexes"])
         return [call for index, call in enumerate(self.trace_calls) if index not in left_out]
 
-    @property
-    def gold_calls(self) -> list[dict[str, Any]]:
-        """The expected calls of the winning combination: ``tool``, ``args`` (None: not checked)."""
-        return self.expected
-
     @cached_property
     def policy_violations(self) -> list[dict[str, Any]]:
         """The forbidden calls: ``index``, ``tool``, ``args``, ``rule`` (from 0) and ``reason``."""

@@ -287,10 +287,6 @@ class Session:
         rows = text_table({"grader_version": [version or grader_version()]})
         return self.replace_settings({"settings.grader": rows})
 
-    def pending(self) -> list[tuple[str, str]]:
-        """The pairs still to be graded, by run, in the order the runs were loaded."""
-        return self.store.execute("select run_id, judgment_id from grades.pending").fetchall()
-
     def count_pending(self) -> int:
         """How many pairs are still to be graded."""
         row = self.store.execute("select count(*) from grades.pending").fetchone()

@@ -98,11 +98,6 @@ class Budget:
         with self._lock:
             self._spent += amount
 
-    def affords(self, worst: Decimal) -> bool:
-        """Whether a call of this worst case could be made now."""
-        with self._lock:
-            return self._fits(worst)
-
     def _fits(self, worst: Decimal) -> bool:
         return self._cap is None or self._spent + self._reserved + worst <= self._cap
 

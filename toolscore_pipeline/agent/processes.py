@@ -7,13 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 GRACE_SECONDS = 1.0
 """How long a server may take to leave after its input closed, and again after SIGTERM."""
 
-_POLL_SECONDS = 0.01
 
 # Reads one line from a pipe whose other end only this process holds. The line "done" means that
 # the group was ended in order; the end of the pipe without it, that this process died.
@@ -128,11 +126,3 @@ def run_command(command: list[str], timeout: float) -> tuple[int | None, str, st
         output, errors = process.communicate()
         code = None
     return code, output, errors
-
-
-def wait_until(deadline: float) -> bool:
-    """Sleep one polling step; False once the deadline (``time.monotonic``) has passed."""
-    if time.monotonic() >= deadline:
-        return False
-    time.sleep(_POLL_SECONDS)
-    return True

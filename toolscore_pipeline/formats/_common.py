@@ -10,7 +10,7 @@ from typing import Any
 
 from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.jsonio import FLAG_SENTENCES, strict_loads
-from toolscore_pipeline.model import MISSING, ArgsStatus, Call, Executor, Run
+from toolscore_pipeline.model import MISSING, ArgsStatus, Call, Run
 
 NO_CALLS_WARNING = "no tool calls were found"
 
@@ -712,8 +712,3 @@ def dicts(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
         for index, item in enumerate(value):
             if isinstance(item, dict):
                 yield index, item
-
-
-def server_executor(kind: str) -> Executor:
-    """Who runs a built-in tool of this item or block type."""
-    return "mcp" if kind.startswith("mcp") else "provider"
