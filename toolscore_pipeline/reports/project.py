@@ -41,7 +41,7 @@ MOST_COMPARISONS = 8
 MOST_SOURCES, MOST_REJECTS, MOST_CHANGES = 50, 20, 20
 """Sources, records set aside and changed grades that are listed."""
 
-SCHEMA_VERSION = "1"
+REPORT_VERSION = "1"
 
 _SEVERITIES = ("error", "warning", "unknown")
 
@@ -141,6 +141,7 @@ class ProjectReport:
         headlines: what to act on, most pressing first.
         sources, sources_left_out: what was read.
         rejects, reject_count: what was set aside: the first records, and how many there are.
+        unread_files: files of which nothing could be read; each counts as a run in error.
         ungraded: runs that no contract applies to.
         totals, checks, findings: over the runs of the report.
         comparisons: the comparisons in full.
@@ -160,6 +161,7 @@ class ProjectReport:
     sources_left_out: int
     rejects: list[Reject]
     reject_count: int
+    unread_files: int
     ungraded: int
     totals: Totals
     checks: list[CheckRow]
@@ -177,7 +179,7 @@ class ProjectReport:
     def to_dict(self) -> dict[str, Any]:
         """The report as a JSON-safe record, schema ``schemas/report-v1.schema.json``."""
         return {
-            "schema_version": SCHEMA_VERSION,
+            "report_version": REPORT_VERSION,
             "project": self.title,
             "published_at": self.published_at,
             "comparison": self.scope,
@@ -185,6 +187,7 @@ class ProjectReport:
             "sources": [asdict(one) for one in self.sources],
             "set_aside": {
                 "count": self.reject_count,
+                "unread_files": self.unread_files,
                 "records": [asdict(one) for one in self.rejects],
             },
             "ungraded": self.ungraded,
@@ -258,6 +261,9 @@ def _read(
         "select count(*) from report_runs where grade_outcome is null"
     ).fetchall()
     reject_count, rejects = _rejects(store)
+    [(unread_files,)] = store.execute(
+        "select count(*) from raw.documents where error is not null"
+    ).fetchall()
     groups, groups_left_out = read_groups(store, comparison, runs_per_variant)
     outcomes: dict[str, str] = {}
     kept = []
@@ -275,6 +281,7 @@ def _read(
         sources_left_out=max(0, len(sources) - MOST_SOURCES),
         rejects=rejects,
         reject_count=reject_count,
+        unread_files=unread_files,
         ungraded=ungraded,
         totals=totals,
         checks=_checks(store),
@@ -511,17 +518,19 @@ def _headlines(report: ProjectReport, late: Sequence[Headline]) -> list[Headline
                 " their records say of themselves is known.",
             )
         )
-    set_aside = sum(row.set_aside for row in report.sources)
-    if set_aside or report.reject_count:
-        count = max(set_aside, report.reject_count)
-        found.append(
-            Headline(
-                "warn",
-                "set aside",
-                f"{_count(count, 'record')} could not be read and"
-                f" {'is' if count == 1 else 'are'} in no figure of this report.",
+    if report.reject_count:
+        text = f"{_count(report.reject_count, 'record')} could not be read"
+        if report.unread_files:
+            are = "counts as a run" if report.unread_files == 1 else "count as runs"
+            text += (
+                f". {_count(report.unread_files, 'file')} without any record that can be read"
+                f" {are} that ended in an error; what else was set aside is in no figure."
             )
-        )
+        else:
+            text += (
+                f" and {'is' if report.reject_count == 1 else 'are'} in no figure of this report."
+            )
+        found.append(Headline("warn", "set aside", text))
     if report.change_count:
         found.append(
             Headline(
