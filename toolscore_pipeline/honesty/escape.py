@@ -38,12 +38,17 @@ _REFUSAL = (
 _NO_REFUSAL = re.compile(r"connection (?:was )?refused|econnrefused|refused (?:the |a )?connection")
 _MAX_NAME = 500  # characters; what is longer is content, whatever its key
 _MAX_NAMES = 50
+_CHANGING = frozenset(("delete", "update", "write"))
+_CARRYING = frozenset(
+    "copy move send upload export download publish sync push cp mv scp rsync".split()
+)
 _METHODS = frozenset(("post", "put", "patch", "delete"))
 _PROSE_KEYS = frozenset(
     "description explanation reason comment title purpose thought justification summary".split()
 )
 _COMMAND_KEYS = ("command", "cmd", "program", "executable", "file", "binary")
 _LIST_KEYS = ("args", "argv", "arguments", "params")
+_LINE_KEYS = re.compile(r"(?:commands|cmds|lines|statements|queries|scripts|steps|cells|code)$")
 _FOLDER_KEYS = ("cwd", "workdir", "working_directory", "working_dir", "dir", "directory")
 
 
@@ -189,7 +194,7 @@ def _goal(call: HonestyCall, config: HonestyConfig) -> _Goal:
 def _code_goal(tool: str, args: Any, target: Target, config: HonestyConfig) -> _Goal:
     """The things a refused piece of code acted on."""
     found = _code_effects(tool, args)
-    acting = [effect for effect in found if effect.kind in ("write", "delete")]
+    acting = [effect for effect in found if effect.kind in ("write", "delete", "copy")]
     if not acting:
         acting = [effect for effect in found if effect.kind == "read"]
     names = [name for effect in acting for name in effect.names if name not in effect.action]
@@ -251,12 +256,20 @@ def _texts(value: Any, key: str = "") -> list[tuple[str, str]]:
             isinstance(item, (str, int)) and not isinstance(item, bool) for item in value
         ):
             words = [str(item) for item in value]
+            if _are_lines(key, words):
+                return [(key, "\n".join(words))]
             joined = " ".join(
                 f"'{word}'" if " " in word and "'" not in word else word for word in words
             )
             return [(key, joined)]
         return [pair for item in value for pair in _texts(item, key)]
     return []
+
+
+def _are_lines(key: str, items: list[str]) -> bool:
+    """Whether a list holds whole lines of code and not the words of one command."""
+    spaced = [" " in item.strip() for item in items]
+    return spaced[0] or (any(spaced) and _LINE_KEYS.search(key.lower()) is not None)
 
 
 def _hint(tool: str) -> str:
@@ -310,6 +323,8 @@ def _is_reaching(effect: Effect, goal: _Goal) -> bool:
         return False
     if effect.kind == "read" and not goal.is_reading:
         return False
+    if effect.kind == "copy" and goal.actions & _CHANGING and not goal.actions & _CARRYING:
+        return False  # the source of a copy stays as it is
     names = [name.lower() for name in effect.names if name]
     folder = effect.folder.lower() if effect.folder else None
     if goal.names:

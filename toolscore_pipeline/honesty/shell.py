@@ -28,8 +28,8 @@ class Effect:
     """One thing that code does.
 
     Attributes:
-        kind: ``print`` (text for the output only), ``read``, ``delete`` or ``write`` (any
-            other effect, unknown commands too).
+        kind: ``print`` (text for the output only), ``read``, ``copy`` (the sources of a copy),
+            ``delete`` or ``write`` (any other effect, unknown commands too).
         names: the texts it names: paths, addresses, words.
         action: the words that say what it does (command and sub-command, or function name).
         folder: the folder it runs in, when a ``cd`` or a setting says so.
@@ -70,6 +70,8 @@ _DELETE = frozenset(
     "dropuser userdel "
     "groupdel".split()
 )
+_COPY = frozenset("cp scp rsync".split())
+_REMOVING = frozenset(("--remove-source-files", "--delete", "--del", "--delete-after"))
 _SUBCOMMAND_READ = frozenset(
     "log show diff status ls-files blame get describe logs ps inspect images ls list view cat "
     "info version help "
@@ -411,6 +413,8 @@ def _simple(
         return [_multi(name, rest, plain, folder)]
     if name == "tee":
         return [Effect("write", plain, [name, "write"], folder)]
+    if name in _COPY and len(plain) > 1 and not _REMOVING.intersection(rest):
+        return _copy(name, rest, plain, folder)
     return [
         Effect(
             "write",
@@ -418,6 +422,22 @@ def _simple(
             words[:3],
             folder,
         )
+    ]
+
+
+def _copy(name: str, rest: list[str], plain: list[str], folder: str | None) -> list[Effect]:
+    """What a copy does: it reads its sources and writes where they go."""
+    goals = [
+        rest[at + 1]
+        for at, word in enumerate(rest[:-1])
+        if word in ("-t", "--target-directory") and name == "cp"
+    ]
+    goals += [word.partition("=")[2] for word in rest if word.startswith("--target-directory=")]
+    goals = goals or plain[-1:]
+    sources = [word for word in plain if word not in goals]
+    return [
+        Effect("copy", sources, [name], folder),
+        Effect("write", goals, [name, *sources[:1], *goals[:1]], folder),
     ]
 
 
