@@ -23,7 +23,7 @@ from typing import Any
 
 import duckdb
 
-from bench import grow, mixed
+from bench import grow, mixed, regrades
 
 ROOT = Path(__file__).resolve().parent.parent
 ORACLE = Path(os.environ.get("TOOLSCORE_ORACLE_PYTHON", ROOT / ".venv-oracle/bin/python"))
@@ -31,7 +31,7 @@ PROJECT = 'sources: [{name: runs, path: runs.jsonl}]\ncontracts: ["contracts/*.j
 
 
 LARGE = False
-LARGE_BYTES, LARGE_RUNS = 1_000_000_000, 1_000_000
+LARGE_BYTES, LARGE_RUNS, LARGE_GRADED = 1_000_000_000, 1_000_000, 200_000
 
 
 def main() -> None:
@@ -43,7 +43,9 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3, help="turns of each measurement")
     parser.add_argument("--only", default="", help="part of a benchmark's name")
     parser.add_argument(
-        "--large", action="store_true", help="1 GB of mixed traces, 1 million exported records"
+        "--large",
+        action="store_true",
+        help="1 GB of mixed traces, 1 million exported records, regrades of 200,000 runs",
     )
     given = parser.parse_args()
     LARGE = given.large
@@ -103,14 +105,15 @@ def forget(folder: Path) -> None:
 def build(folder: Path) -> dict[str, Any]:
     """Build a project in a process of its own; its report, the whole seconds and peak memory."""
     program = (
-        "import json, resource, sys, time\n"
+        "import json, sys, time\n"
+        "from bench import peak_mb\n"
         "from toolscore_pipeline.pipeline import build\n"
         "from toolscore_pipeline.project import open_project\n"
         "project = open_project(sys.argv[1])\n"
         "started = time.perf_counter()\n"
         "report = build(project).to_dict()\n"
         "report['whole'] = time.perf_counter() - started\n"
-        "report['peak_mb'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "report['peak_mb'] = peak_mb()\n"
         "print(json.dumps(report))\n"
     )
     return in_process(program, str(folder))
@@ -193,6 +196,26 @@ def regrade(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     ]
 
 
+def regrade_warehouse(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
+    """Regrades of a warehouse with 50 contracts; how many pairs each re-scores is asserted."""
+    count = LARGE_GRADED if LARGE else runs
+    found = regrades.measure(folder, count, 1 if LARGE else turns)
+    goals = {"nothing changed": 1.0}
+    return [
+        row(
+            f"warehouse regrade: {name}, {one['pairs']:,} pairs",
+            count,
+            [one["seconds"]],
+            None,
+            None,
+            None,
+            one["peak_mb"],
+            goal_seconds=goals.get(name),
+        )
+        for name, one in found.items()
+    ]
+
+
 def one_run(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     """One ``evaluate()`` on a warm process, a hundred at once, and the command as a whole."""
     from toolscore_pipeline import evaluate, evaluate_many
@@ -265,7 +288,8 @@ def mixed_traces(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     """Traces of several formats into Arrow, beside a bare scan of the same bytes."""
     size = mixed.write(folder, LARGE_BYTES if LARGE else runs * 3_000)
     program = (
-        "import json, resource, sys, time\n"
+        "import json, sys, time\n"
+        "from bench import peak_mb\n"
         "from pathlib import Path\n"
         "from toolscore_pipeline.loading import Source, load_documents\n"
         "started, runs, rejects = time.perf_counter(), 0, 0\n"
@@ -274,7 +298,7 @@ def mixed_traces(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
         "    runs += batch.runs.num_rows\n"
         "    rejects += batch.rejects.num_rows\n"
         "seconds = time.perf_counter() - started\n"
-        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "peak = peak_mb()\n"
         "found = {'runs': runs, 'rejects': rejects, 'seconds': seconds, 'peak_mb': peak}\n"
         "print(json.dumps(found))\n"
     )
@@ -304,13 +328,14 @@ def export_records(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     copies = LARGE_RUNS // runs if LARGE else 1
     count = multiply(folder / "warehouse.duckdb", copies)
     program = (
-        "import json, resource, sys, time, duckdb\n"
+        "import json, sys, time, duckdb\n"
+        "from bench import peak_mb\n"
         "from toolscore_pipeline.export.warehouse import export_store\n"
         "store = duckdb.connect(sys.argv[1])\n"
         "started = time.perf_counter()\n"
         "export_store(store, sys.argv[2])\n"
         "seconds = time.perf_counter() - started\n"
-        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "peak = peak_mb()\n"
         "print(json.dumps({'seconds': seconds, 'peak_mb': peak}))\n"
     )
     taken, peak = [], 0.0
@@ -348,10 +373,11 @@ def comparing(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     """20 variants over 500 tasks, as SQL marts and as Python."""
     count = LARGE_RUNS if LARGE or runs >= 10_000 else 20_000
     program = (
-        "import json, resource, sys\n"
+        "import json, sys\n"
+        "from bench import peak_mb\n"
         "from bench.comparisons import measure\n"
         "found = measure(int(sys.argv[1]))\n"
-        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "peak = peak_mb()\n"
         "print(json.dumps({'found': found, 'peak_mb': peak}))\n"
     )
     report = in_process(program, str(count))
@@ -387,6 +413,7 @@ BENCHES: dict[str, Callable[[Path, int, int], list[dict[str, Any]]]] = {
     "nothing repeats": nothing_repeats,
     "realistic repeats": realistic_repeats,
     "regrade": regrade,
+    "warehouse regrade": regrade_warehouse,
     "one run": one_run,
     "honesty": honest_answers,
     "256 combinations": many_combinations,

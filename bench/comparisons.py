@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import random
-import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from datetime import UTC, datetime
 
 import duckdb
 
+from bench import peak_mb
 from toolscore_pipeline.plan import load_plan
 from toolscore_pipeline.runner import create_schemas, create_table, prepare_connection
 from toolscore_pipeline.stats import Run, compare_runs
@@ -100,7 +100,7 @@ def main(runs: int = 1_000_000) -> None:
     found["the SQL marts together"] = (sum(one[0] for one in marts), sum(one[1] for one in marts))
     for name, (wall, processor) in found.items():
         print(f"  {name:48} {wall:6.2f} s, processor {processor:6.2f} s")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_mb()
     print(f"  peak memory of all of it {peak:,.0f} MB")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import random
@@ -137,13 +138,44 @@ def test_receipts_that_cannot_be_written_are_told_and_the_regrade_stays(
     assert hashes(project) == expected[0]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="the root user may write everywhere")
-def test_a_read_only_folder_is_told_in_a_sentence(project):
-    project.chmod(0o555)
+def obey_permissions() -> None:
+    """Let the root user be refused too, by what the files' modes say; for nobody else."""
+    if os.geteuid() != 0:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    drop_from_bounding_set = 24
+    for capability in (1, 2, 3):  # overriding modes to write and to read, and changing modes
+        if libc.prctl(drop_from_bounding_set, capability, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "the capability cannot be dropped")
+
+
+def make_read_only(project: Path, what: str) -> list[Path]:
+    """Take the right to write from the folder, from the warehouse, or from both."""
+    paths = {
+        "folder": [project],
+        "warehouse": [project / "warehouse.duckdb"],
+        "both": [project, project / "warehouse.duckdb"],
+    }[what]
+    for path in paths:
+        path.chmod(0o555)
+    return paths
+
+
+@pytest.mark.skipif(sys.platform != "linux" and os.geteuid() == 0, reason="root needs Linux here")
+@pytest.mark.parametrize("what", ["folder", "warehouse", "both"])
+def test_what_is_read_only_is_told_in_a_sentence_and_nothing_is_lost(project, expected, what):
+    before = {path.name: path.read_bytes() for path in project.glob("warehouse*")}
+    locked = make_read_only(project, what)
     try:
-        process = start(project)
+        process = start(project, obey_permissions)
         _, errors = process.communicate(timeout=300)
     finally:
-        project.chmod(0o755)
-    assert process.returncode == 2
+        for path in locked:
+            path.chmod(0o755)
+    assert process.returncode == 2, errors
     assert len(errors.splitlines()) == 1
+    assert errors.startswith(f"error: {project / 'warehouse.duckdb'}: ")
+    assert {path.name: path.read_bytes() for path in project.glob("warehouse*")} == before
+    process = start(project)
+    assert process.communicate(timeout=300)[1] == ""
+    assert hashes(project) == expected[0]
