@@ -33,6 +33,7 @@ from toolscore_pipeline.agent.providers import provider_names
 from toolscore_pipeline.errors import SettingsError
 
 Part = tuple[str, Any]
+KEY = "sk-ant-api03-" + "Zx9TestKey0123456789abcdef" * 3
 PRICE = Price(1.0, 10.0, "test")  # $1 and $10 per million tokens
 
 
@@ -142,7 +143,9 @@ def test_a_truncated_turn_reaches_a_limit_and_its_calls_are_not_made(api):
     assert str(run.calls[0].error).startswith("not made: ")
 
 
-@pytest.mark.parametrize("arguments", ['{"title": ', "[1, 2]", '{"title": NaN}', '"text"'])
+@pytest.mark.parametrize("arguments", [
+    '{"title": ', "[1, 2]", '{"title": NaN}', '{"n": 1e999}', '"text"',
+])  # fmt: skip
 def test_malformed_arguments_never_reach_the_server_and_the_model_is_told(arguments):
     server = FakeServer()
     replies = [openai_response(("call", ("save_note", arguments))), openai_response(("text", "Ok"))]
@@ -153,6 +156,14 @@ def test_malformed_arguments_never_reach_the_server_and_the_model_is_told(argume
     told = sdk.requests[1]["input"][-1]["output"]
     assert told == "the arguments are not a JSON object"
     assert run.status == "completed"
+
+
+def test_arguments_that_are_no_json_never_reach_the_server_from_the_other_api_either():
+    server = FakeServer()
+    call = ("call", ("save_note", {"n": float("nan")}))
+    run, _ = run_anthropic([anthropic_message(call), anthropic_message(("text", "Ok"))], server)
+    assert server.calls == []
+    assert run.calls[0].args == {"raw": '{"n": NaN}'}
 
 
 def test_a_tool_the_server_does_not_have_is_an_error_for_the_model():
@@ -262,6 +273,28 @@ def test_a_call_without_reported_usage_makes_the_cost_unknown_and_counts_its_wor
     # 1024 output tokens at $10 per million are 0.01024; the input comes on top.
     assert run.counted_usd > 0.01024
     assert budget.spent_usd == run.counted_usd
+
+
+@pytest.mark.parametrize("tokens", [-5_000_000, 1.5, None, True])
+def test_a_usage_that_can_be_none_is_unknown_and_gives_no_money_back(tokens):
+    budget = Budget(max_usd=1)
+    message = anthropic_message(("text", "Ok"))
+    message.usage.output_tokens = tokens
+    run, _ = run_anthropic([message], budget=budget)
+    assert (run.status, run.final_answer, run.cost_usd) == ("completed", "Ok", None)
+    assert budget.spent_usd == run.counted_usd > 0.01024
+
+
+def test_a_provider_that_fails_in_its_own_way_is_an_error_of_the_run_without_keys():
+    class Own(ScriptedProvider):
+        def send(self, request, timeout):
+            raise KeyError(KEY)
+
+    run = run_agent(FakeServer(), Own([]), "Hi", price=PRICE, budget=Budget(max_usd=1))
+    assert (run.status, run.stop_reason, run.cost_usd) == ("error", "provider", None)
+    assert "KeyError" in str(run.error)
+    assert KEY not in str(run.error)
+    assert run.counted_usd > 0.01024  # it may have been billed
 
 
 # --- budget ---------------------------------------------------------------------------------------

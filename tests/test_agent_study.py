@@ -10,8 +10,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import jsonschema
 import pytest
@@ -30,6 +32,7 @@ from toolscore_pipeline.agent import (
 )
 from toolscore_pipeline.agent.mcp_client import ServerInfo
 from toolscore_pipeline.agent.rows import RowFile, row_line
+from toolscore_pipeline.agent.scrub import Scrubber
 from toolscore_pipeline.agent.spec import Verify, spec_from_mapping
 from toolscore_pipeline.agent.study import check_build, study_worst_case
 from toolscore_pipeline.cli import main
@@ -300,6 +303,32 @@ def test_concurrent_runs_end_in_a_file_in_the_studys_order(tmp_path):
     result = run_study(spec, output, concurrency=3)
     assert len(result.rows) == 8
     assert [row["cell_id"] for row in rows_of(output)] == [cell.id for cell in spec.cells()]
+
+
+def test_what_stops_one_of_several_runs_leaves_the_rows_of_the_others(tmp_path):
+    both = threading.Barrier(2, timeout=60)
+    is_stopped = threading.Event()
+
+    def factory(arm, task):
+        both.wait()
+        if task.id == "t1":
+            is_stopped.set()
+            raise SettingsError("no such thing")
+        is_stopped.wait(60)
+        time.sleep(0.3)
+        return ScriptedProvider(task.script(arm.id) or ())
+
+    output = tmp_path / "runs.jsonl"
+    with pytest.raises(SettingsError, match="no such thing"):
+        run_study(study(repetitions=1), output, provider_factory=factory, concurrency=2)
+    assert [row["task_id"] for row in rows_of(output)] == ["t2"]
+
+
+def test_secrets_are_found_also_where_json_or_python_escapes_them():
+    secret = 'pass"word\\with\nlines'
+    scrubber = Scrubber({"TOKEN": secret})
+    for text in (secret, json.dumps({"a": secret}), repr([secret]), quote(secret, safe="")):
+        assert "[TOKEN]" in scrubber.text(f"it is {text}")
 
 
 def test_a_run_that_cannot_be_graded_is_kept_as_unknown(monkeypatch, tmp_path):

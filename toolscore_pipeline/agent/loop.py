@@ -24,6 +24,7 @@ from toolscore_pipeline.agent.providers import (
     ToolAnswer,
     ToolRequest,
     Turn,
+    provider_error,
     provider_names,
 )
 from toolscore_pipeline.errors import SettingsError
@@ -323,7 +324,7 @@ class _Loop:
                 )
             counted = worst
             try:
-                turn = self.provider.send(request, self.limits.model_timeout)
+                turn = self._send(request)
                 counted = self._count(turn, worst)
                 return turn
             except ProviderError as error:
@@ -339,6 +340,17 @@ class _Loop:
                 self.counted += counted
             self.record.retries += 1
             self.sleep(wait)
+
+    def _send(self, request: Mapping[str, Any]) -> Turn:
+        """Make the call; whatever a provider fails with, the run has a row and the study goes on.
+
+        Raises:
+            ProviderError: when it fails.
+        """
+        try:
+            return self.provider.send(request, self.limits.model_timeout)
+        except Exception as error:
+            raise provider_error(error) from error
 
     def _worst_case(self, request: Mapping[str, Any]) -> Decimal:
         """The most the next call can cost, in US dollars; 0 when the price is unknown."""

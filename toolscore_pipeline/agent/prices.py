@@ -43,6 +43,13 @@ class Usage:
     cache_write_tokens: int = 0
     cache_write_1h_tokens: int = 0
 
+    def __post_init__(self) -> None:
+        """Refuse counts that are none: a negative one would give money back to a budget."""
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ValueError(f"{name} must be a whole number of at least 0, got {value!r}")
+
     def __add__(self, other: Usage) -> Usage:
         """The sums of both."""
         return Usage(

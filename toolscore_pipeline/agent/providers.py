@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 from toolscore_pipeline.agent.mcp_client import Tool
 from toolscore_pipeline.agent.prices import Usage
 from toolscore_pipeline.agent.scrub import KEY_NAMES
+from toolscore_pipeline.credentials import redact_secrets
 from toolscore_pipeline.errors import SettingsError
 
 RESERVED_EXTRA = {
@@ -239,7 +240,7 @@ class OpenAIResponsesProvider:
             tuple(calls),
             stop,  # type: ignore[arg-type]
             tuple(_plain(item) for item in response.output),
-            None if usage is None else _openai_usage(usage),
+            _usage_or_none(_openai_usage, usage),
             reason,
             getattr(response, "model", None),
         )
@@ -321,7 +322,8 @@ class AnthropicMessagesProvider:
         calls = []
         for block in message.content:
             if block.type == "tool_use":
-                args = block.input if isinstance(block.input, dict) else None
+                is_object = isinstance(block.input, dict) and _is_finite(block.input)
+                args = block.input if is_object else None
                 raw = None if args is not None else json.dumps(block.input)
                 calls.append(ToolRequest(block.id, block.name, args, raw))
         reason = message.stop_reason
@@ -338,7 +340,7 @@ class AnthropicMessagesProvider:
             tuple(calls),
             stop,
             tuple(_plain(block) for block in message.content),
-            None if usage is None else _anthropic_usage(usage),
+            _usage_or_none(_anthropic_usage, usage),
             reason,
             getattr(message, "model", None),
         )
@@ -448,7 +450,16 @@ def parse_arguments(text: str | None) -> tuple[dict[str, Any] | None, str | None
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None, text
-    return (value, None) if isinstance(value, dict) else (None, text)
+    return (value, None) if isinstance(value, dict) and _is_finite(value) else (None, text)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value can be written as JSON: NaN and infinities, also of 1e999, cannot."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
 
 
 def provider_error(error: Exception) -> ProviderError:
@@ -467,7 +478,7 @@ def provider_error(error: Exception) -> ProviderError:
     words = [f"HTTP {status}", *([code] if code else [])]
     # An answer about a wrong key quotes parts of it.
     if status not in (401, 403):
-        words.append(str(detail.get("message") or _first_line(error)))
+        words.append(redact_secrets(str(detail.get("message") or _first_line(error))))
     return ProviderError(
         f"{kind}: {': '.join(words)}",
         is_rate_limit=status == 429 and code != "insufficient_quota",
@@ -489,7 +500,7 @@ def _retry_after(error: Exception) -> float | None:
 
 def _first_line(error: Exception) -> str:
     text = str(error).strip()
-    return text.splitlines()[0] if text else "no details"
+    return redact_secrets(text.splitlines()[0]) if text else "no details"
 
 
 def _read(turn: Callable[[Any], Turn], answer: Any) -> Turn:
@@ -518,6 +529,16 @@ def _plain(item: Any) -> dict[str, Any]:
         return dict(item)
     plain: dict[str, Any] = item.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return plain
+
+
+def _usage_or_none(read: Callable[[Any], Usage], usage: Any) -> Usage | None:
+    """The usage an answer reports; None where it reports none, or what cannot be a usage."""
+    if usage is None:
+        return None
+    try:
+        return read(usage)
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def _openai_usage(usage: Any) -> Usage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -44,7 +45,8 @@ class Scrubber:
         text = value.strip()
         if len(text) < MIN_LENGTH:
             return
-        for form in {text, quote(text, safe=""), unquote(text)}:
+        as_json = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+        for form in {text, quote(text, safe=""), unquote(text), repr(text)[1:-1], *as_json}:
             self._shown.setdefault(form, shown or f"[{name}]")
 
     def text(self, text: str) -> str:

@@ -261,6 +261,7 @@ class _Study:
         """Up to ``concurrency`` runs of each arm at a time, started in the study's order."""
         waiting = list(missing)
         running: dict[Future[dict[str, Any]], Cell] = {}
+        failed: list[BaseException] = []
         workers = concurrency * len({cell.arm.id for cell in missing})
         with ThreadPoolExecutor(workers, thread_name_prefix="agent-run") as pool:
             try:
@@ -272,12 +273,22 @@ class _Study:
                             busy[cell.arm.id] += 1
                             running[pool.submit(self._run, cell)] = cell
                     if not running:
-                        return
+                        break
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        self._keep(running.pop(future), future.result())
+                        cell = running.pop(future)
+                        error = future.exception()
+                        if error is None:
+                            self._keep(cell, future.result())
+                        else:
+                            # What goes on was paid for: its rows are kept before this is told.
+                            failed.append(error)
+                            self.stop.set()
+                            waiting.clear()
             except BaseException:
                 self.stop.set()
                 raise
+        if failed:
+            raise failed[0]
 
     def _run(self, cell: Cell) -> dict[str, Any]:
         """The row of one run on a fresh server in a fresh folder; both are gone afterwards."""
