@@ -379,6 +379,28 @@ def nasty_comparison() -> Any:
 
 
 class TestDocuments:
+    def test_no_name_acts_on_what_shows_it(self, compare: Run_, tmp_path: Path) -> None:
+        token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY9zA2cD4fG6"
+        names = {f"{kind} {token}\x1b[31m\u202e": n for n, kind in enumerate("ab")}
+        rows = [
+            {"variant": name, "task": f"{name}{i % 3}", "passed": bool(i % (2 + n))}
+            for name, n in names.items()
+            for i in range(12)
+        ]
+        files = [tmp_path / "c.md", tmp_path / "c.html"]
+        code, shown, _ = compare(
+            "--runs", write_rows(tmp_path / "r.jsonl", rows),
+            "--markdown", files[0], "--html", files[1], "--charts", tmp_path / "pictures",
+        )  # fmt: skip
+        assert code == 0
+        pictures = [path.read_text("utf-8") for path in (tmp_path / "pictures").glob("*.svg")]
+        assert len(pictures) == 3
+        for text in (shown, *(file.read_text("utf-8") for file in files), *pictures):
+            assert token[4:20] not in text
+            assert "\x1b" not in text
+            assert "\u202e" not in text
+            assert "REDACTED" in text
+
     def test_markdown_keeps_each_row_on_one_line_with_its_cells(self) -> None:
         text = to_markdown(nasty_comparison())
         assert "<script>" not in text

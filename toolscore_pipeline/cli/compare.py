@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from toolscore_pipeline.stats import Comparison, ProtocolResult, Run, Selection
     from toolscore_pipeline.stats.marts import ProjectComparison
-    from toolscore_pipeline.stats.report import Table
 
 
 def command(
@@ -248,32 +247,25 @@ def _show(
     protocol: ProtocolResult | None,
 ) -> None:
     """Print a comparison: the sentences first, then the tables, then what to beware of."""
-    from toolscore_pipeline.stats.report import (
-        pairs_table,
-        protocol_table,
-        selection_table,
-        variants_table,
-    )
+    from toolscore_pipeline.stats.report import view_of
 
-    out.print(title)
-    for pair in comparison.pairs:
+    view = view_of(title, comparison, selection, protocol, has_figures=False)
+    out.print(view.name)
+    for pair in view.comparison.pairs:
         out.print(f"  {pair.verdict}")
         if pair.common is not None:
             out.print(f"    on the {pair.common.tasks} task(s) both ran: {pair.common.verdict}")
-    tables: list[Table] = [variants_table(comparison)]
-    if comparison.pairs:
-        tables.append(pairs_table(comparison))
-    if selection is not None:
-        tables.append(selection_table(selection))
-    if protocol is not None:
-        tables.append(protocol_table(protocol))
-    for one in tables:
-        out.print(table(one.header, one.rows, title=one.title))
-    if selection is not None:
-        out.print(f"Selected: {selection.chosen}. {selection.reason}")
-    if protocol is not None:
-        out.print(f"Decision: {protocol.decision} (protocol {protocol.protocol_sha256[:12]})")
-    for note in comparison.notes:
+    for one in (view.variants, view.pairs, view.ranking, view.rules):
+        if one is not None:
+            out.print(table(one.header, one.rows, title=one.title))
+            if one.left_out:
+                out.print(f"and {one.left_out} more")
+    if view.selection is not None:
+        out.print(f"Selected: {view.selection.chosen}. {view.selection.reason}")
+    if view.protocol is not None:
+        decision, digest = view.protocol.decision, view.protocol.protocol_sha256
+        out.print(f"Decision: {decision} (protocol {digest[:12]})")
+    for note in view.notes:
         out.print(f"Note: {note}")
 
 

@@ -182,7 +182,9 @@ def read_comparisons(connection: duckdb.DuckDBPyConnection) -> list[ProjectCompa
 def protocol_warnings(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """By comparison, a sentence about a protocol declared or changed after its first run."""
     rows = connection.execute(
-        "select comparison, is_changed_late, declared_at::varchar, first_run_at::varchar"
+        "select comparison, is_changed_late,"
+        " regexp_replace(declared_at::varchar, '\\.[0-9]+', ''),"
+        " regexp_replace(first_run_at::varchar, '\\.[0-9]+', '')"
         " from marts.protocol_decisions where is_current and is_declared_late"
     ).fetchall()
     return {

@@ -168,6 +168,7 @@ def view_of(
         has_figures: whether pictures are drawn.
     """
     names = _Names()
+    pair_count = len(comparison.pairs)
     comparison = _shown_comparison(comparison, names)
     selection = _shown_selection(selection, names)
     protocol = _shown_protocol(protocol, names)
@@ -177,7 +178,7 @@ def view_of(
         comparison=comparison,
         selection=selection,
         protocol=protocol,
-        headlines=_headlines(comparison, selection, protocol),
+        headlines=_headlines(comparison, selection, protocol, pair_count),
         variants=_cut(variants_table(comparison), MOST_VARIANTS),
         pairs=_cut(pairs_table(comparison), MOST_PAIRS) if comparison.pairs else None,
         ranking=_cut(selection_table(selection), MOST_VARIANTS) if selection else None,
@@ -295,7 +296,10 @@ def _shown_protocol(protocol: ProtocolResult | None, names: _Names) -> ProtocolR
 
 
 def _headlines(
-    comparison: Comparison, selection: Selection | None, protocol: ProtocolResult | None
+    comparison: Comparison,
+    selection: Selection | None,
+    protocol: ProtocolResult | None,
+    pair_count: int,
 ) -> list[Headline]:
     """The decision first, then what the pairs show, then what was selected."""
     found = []
@@ -308,9 +312,10 @@ def _headlines(
             found.append(Headline("good", "better", pair.verdict))
         else:
             found.append(Headline("bad", "worse", pair.verdict))
-    if len(comparison.pairs) > _MOST_VERDICTS:
-        more = len(comparison.pairs) - _MOST_VERDICTS
-        found.append(Headline("told", "more", f"{more} more pairs stand in the table of pairs."))
+    if pair_count > _MOST_VERDICTS:
+        shown = min(pair_count, MOST_PAIRS)
+        text = f"{pair_count:,} pairs were compared; the table of pairs has {shown} of them."
+        found.append(Headline("told", "more pairs", text))
     if selection is not None:
         found.append(Headline("told", "selected", selection.reason))
     if not comparison.pairs:
