@@ -4,6 +4,7 @@ PYTEST_ARGS ?= -n 2 --dist worksteal
 
 BIN := .venv/bin
 ORACLE := .venv-oracle
+AEF_ORACLE := .venv-aef-oracle
 DUCKDB2 := .venv-duckdb2
 LOCKER := .venv-lock
 
@@ -21,7 +22,7 @@ COMPILE := $(LOCKER)/bin/uv --quiet pip compile --universal --python-version 3.1
 	--generate-hashes --custom-compile-command "make lock" --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup oracle demo test test-duckdb2 lint format ui bench bench-smoke lock clean
+.PHONY: help setup oracle aef-oracle demo test test-duckdb2 lint format ui bench bench-smoke lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +30,8 @@ help: ## list the targets
 setup: .venv/.ready ## make .venv with everything that the other targets need
 
 oracle: $(ORACLE)/.ready ## make .venv-oracle, the reference library that tests compare with
+
+aef-oracle: $(AEF_ORACLE)/.ready ## make .venv-aef-oracle, for Agent Eval Flow's own evaluator
 
 .venv/.ready: requirements/pip.txt requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 setup")'
@@ -44,19 +47,27 @@ $(ORACLE)/.ready: requirements/oracle.txt
 	@$(ORACLE)/bin/python $(PIP) -r requirements/oracle.txt
 	@touch $@
 
-# The packages of .venv, except for DuckDB, which stands before them on the path.
+# $(call BESIDE,FOLDER,LOCK): an environment with the packages of .venv, but for those of a lock,
+# which stand before them on the path.
+define BESIDE
+@test -x $(1)/bin/python || $(BIN)/python -m venv $(1)
+@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	> "$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
+@pwd >> "$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
+@$(1)/bin/python $(PIP) --ignore-installed -r $(2)
+@touch $(1)/.ready
+endef
+
 $(DUCKDB2)/.ready: requirements/duckdb2.txt .venv/.ready
-	@test -x $(DUCKDB2)/bin/python || $(BIN)/python -m venv $(DUCKDB2)
-	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
-		> "$$($(DUCKDB2)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
-	@pwd >> "$$($(DUCKDB2)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/shared.pth"
-	@$(DUCKDB2)/bin/python $(PIP) --ignore-installed -r requirements/duckdb2.txt
-	@touch $@
+	$(call BESIDE,$(DUCKDB2),$<)
+
+$(AEF_ORACLE)/.ready: requirements/aef-oracle.txt .venv/.ready
+	$(call BESIDE,$(AEF_ORACLE),$<)
 
 demo: setup ## build the example project and show where to look
 	@$(BIN)/toolscore demo
 
-test: setup oracle ## run every test
+test: setup oracle aef-oracle ## run every test
 	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
 
 test-duckdb2: $(DUCKDB2)/.ready oracle ## run the tests of the engine on the newest DuckDB 2
@@ -86,9 +97,9 @@ bench-smoke: setup oracle ## the same on few rows, to see that it runs
 lock: ## renew the locks in requirements/
 	@test -x $(LOCKER)/bin/uv || { $(PYTHON) -m venv $(LOCKER) && $(LOCKER)/bin/python -m pip install -qq uv; }
 	@$(COMPILE) --extra agent --extra aef --extra dev -o requirements/dev.txt pyproject.toml requirements/dev.in
-	@for name in duckdb2 oracle pip; do $(COMPILE) -o requirements/$$name.txt requirements/$$name.in; done
+	@for name in aef-oracle duckdb2 oracle pip; do $(COMPILE) -o requirements/$$name.txt requirements/$$name.in; done
 
 clean: ## remove what was built, the environments too
-	@rm -rf .venv $(ORACLE) $(DUCKDB2) $(LOCKER) build dist toolscore-demo .toolscore .dagster
+	@rm -rf .venv $(ORACLE) $(AEF_ORACLE) $(DUCKDB2) $(LOCKER) build dist toolscore-demo .toolscore .dagster
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

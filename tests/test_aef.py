@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
+import subprocess
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -35,6 +37,8 @@ from toolscore_pipeline.aef import (  # noqa: E402 - it needs the package
     study_from_export,
     write_report,
 )
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(autouse=True)
@@ -480,22 +484,52 @@ def test_a_time_that_runs_backwards_is_no_time(tmp_path: Path) -> None:
     assert "before it began" in runs.projections[0].issues[0].message
 
 
-def has_toolscore() -> bool:
-    from importlib import metadata
+# Agent Eval Flow's Toolscore evaluator wants a package that would get in the way of the reference
+# library; its environment has it, and any connection fails there as it does here.
+IN_ITS_OWN = """
+import json, socket, sys
+def refuse(*_, **__):
+    raise AssertionError("a connection was attempted")
+socket.socket.connect = socket.create_connection = refuse
+from toolscore_pipeline.aef import write_report
+print(json.dumps(write_report(sys.argv[1], sys.argv[2])))
+"""
 
-    try:
-        return metadata.version("tool-scorer") == "1.9.0"
-    except metadata.PackageNotFoundError:
-        return False
+
+@pytest.fixture(scope="session")
+def evaluator_python() -> Path:
+    """The Python that has the evaluator's package (`make aef-oracle`); skips without it.
+
+    The variable TOOLSCORE_AEF_PYTHON names another one.
+    """
+    own = ROOT / ".venv-aef-oracle/bin/python"
+    python = Path(os.environ.get("TOOLSCORE_AEF_PYTHON", own))
+    if not python.is_file():
+        pytest.skip("the evaluator's package is not installed; run `make aef-oracle`")
+    return python
 
 
-@pytest.mark.skipif(not has_toolscore(), reason="tool-scorer 1.9.0 is not installed")
-def test_the_toolscore_evaluator_scores_the_imported_calls(tmp_path: Path) -> None:
+def report_with_evaluator(python: Path, path: Path, folder: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [python, "-c", IN_ITS_OWN, path, folder],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert report["toolscore"], "the evaluator took no part"
+    return report
+
+
+def test_the_toolscore_evaluator_scores_the_imported_calls(
+    tmp_path: Path, evaluator_python: Path
+) -> None:
     expected = {"contract": "save", "revision": "1", "calls": [
         {"tool": "save_note", "args": {"title": "groceries"}}]}  # fmt: skip
     path = bundle(tmp_path, expectations={"save": expected})
-    report = write_report(path, tmp_path / "out")
-    assert report["toolscore"]
+    report_with_evaluator(evaluator_python, path, tmp_path / "out")
     result = aef.EvaluationResult.load(tmp_path / "out" / "result")
     f1 = {
         m.run_id: (m.status, m.value)
@@ -510,9 +544,9 @@ def test_the_toolscore_evaluator_scores_the_imported_calls(tmp_path: Path) -> No
             assert f1[record["record_id"]] == ("ok", 1.0 if right else 0.0)
 
 
-def tools_of(path: Path, folder: Path) -> dict[str, tuple[str, Any]]:
+def tools_of(python: Path, path: Path, folder: Path) -> dict[str, tuple[str, Any]]:
     """What the Toolscore evaluator measured, by record and metric."""
-    assert write_report(path, folder)["toolscore"]
+    report_with_evaluator(python, path, folder)
     result = aef.EvaluationResult.load(folder / "result")
     records = {record["record_id"] for record in read_lines(path)}  # not those never observed
     return {
@@ -533,7 +567,6 @@ def wrong_argument(record: dict[str, Any]) -> None:
     call["arguments_sha256"] = json_sha256(call["arguments"])
 
 
-@pytest.mark.skipif(not has_toolscore(), reason="tool-scorer 1.9.0 is not installed")
 @pytest.mark.parametrize(
     ("change", "metrics"),
     [
@@ -545,15 +578,18 @@ def wrong_argument(record: dict[str, Any]) -> None:
     ],
 )  # fmt: skip
 def test_the_toolscore_evaluator_sees_exactly_what_was_changed(
-    tmp_path: Path, change: Callable[[dict[str, Any]], Any], metrics: set[str]
+    tmp_path: Path,
+    evaluator_python: Path,
+    change: Callable[[dict[str, Any]], Any],
+    metrics: set[str],
 ) -> None:
     expected = {"contract": "save", "revision": "1", "calls": [
         {"tool": "save_note", "args": {"title": "groceries"}}]}  # fmt: skip
     path = bundle(tmp_path, expectations={"save": expected})
-    before = tools_of(path, tmp_path / "a")
+    before = tools_of(evaluator_python, path, tmp_path / "a")
     first = read_lines(path)[0]["record_id"]
     change_record(change)(path)
-    after = tools_of(path, tmp_path / "b")
+    after = tools_of(evaluator_python, path, tmp_path / "b")
     assert changed(before, after) == {f"{first} tools.{name}" for name in metrics}
 
 
