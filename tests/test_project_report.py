@@ -490,6 +490,41 @@ def test_long_traces_are_cut_and_counted(tmp_path: Path) -> None:
     assert (len(run.calls[0].arguments), run.calls[0].more_arguments) == (8, 32)
 
 
+def test_runs_that_do_not_fit_the_page_are_counted(
+    report: ProjectReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolscore_pipeline.reports.html.MOST_RUN_CHARACTERS", 20_000)
+    small = project_html(report)
+    shown = small.count("<details")
+    assert 0 < shown < 5
+    assert f"And {15 - shown} more of this variant." in text_of(small)
+    assert "And 1 more of this variant." in text_of(small)
+
+
+def test_a_run_of_two_comparisons_is_shown_once(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "p", 12)
+    with open(folder / "toolscore.yaml", "a", encoding="utf-8") as file:
+        file.write("  - {name: again, min_n: 5}\n")
+    text = (folder / "toolscore.yaml").read_text("utf-8")
+    text = text.replace("comparisons: [{name: arms", "comparisons:\n  - {name: arms")
+    (folder / "toolscore.yaml").write_text(text.replace("min_n: 5}]", "min_n: 5}"), "utf-8")
+    for contract in (folder / "contracts").iterdir():
+        contract.write_text(contract.read_text("utf-8") + "min_score: 0.95\n", "utf-8")
+    rebuild(folder)
+    found = project_report(open_project(folder))
+    assert {group.comparison for group in found.groups} == {"again", "arms"}
+    page = project_html(found)
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert page.count("<details") == len(found.runs)
+    links = re.findall(r'href="#(run-[0-9a-f]+)"', page)
+    assert links
+    assert set(links) <= set(ids)
+    assert len(found.headlines) == len(
+        {(one.label, one.about, one.text) for one in found.headlines}
+    )
+
+
 # --- in a browser and a validator ----------------------------------------------------------------
 
 
