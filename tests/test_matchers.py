@@ -154,6 +154,7 @@ def test_trimming_knows_exactly_the_characters_that_python_strips(char: str) -> 
         ({"$approx": {"value": 10**400, "rel": 0, "abs": 1}}, 10**400 + 1, True),
         ({"$approx": {"value": 10**400, "rel": 0, "abs": 1}}, 10**400 + 2, False),
         ({"$approx": 0.5}, 10**400, False),
+        ({"$approx": 10**400}, 10**400 + 1, True),
         ({"$literal": {"$regex": "a"}}, {"$regex": "a"}, True),
         ({"$literal": {"$regex": "a"}}, "a", False),
         ({"$literal": "a"}, " a", True),

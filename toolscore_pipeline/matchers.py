@@ -532,7 +532,7 @@ def _approx_problems(operand: Any, path: str) -> Iterator[Problem]:
             yield Problem(
                 f"got {describe(operand)}, expected a number or an object with a value", path
             )
-        elif not math.isfinite(operand):
+        elif isinstance(operand, float) and not math.isfinite(operand):
             yield Problem(f"got {operand!r}, expected a finite number", path)
         return
     if "value" not in operand:
