@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolscore_pipeline.formats import detect, read_value
+from toolscore_pipeline.formats import detect, is_fragment, read_value
 from toolscore_pipeline.model import MISSING, Call, Run
 
 
@@ -194,6 +194,50 @@ def test_streamed_deltas_are_keyed_by_item_id() -> None:
     ]
 
 
+def streamed(key: str, *items: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events of one response with these items."""
+    begun = {"object": "response", "id": key, "status": "in_progress", "output": []}
+    return [
+        {"type": "response.created", "response": begun},
+        *({"type": "response.output_item.done", "output_index": index, "item": item}
+          for index, item in enumerate(items)),
+        {"type": "response.completed",
+         "response": {**begun, "status": "completed", "output": list(items),
+                      "usage": {"input_tokens": 5, "output_tokens": 2}}},
+    ]  # fmt: skip
+
+
+def test_each_stream_of_a_file_is_a_response_of_its_own() -> None:
+    asked = {"type": "function_call", "id": "i", "call_id": "c", "name": "t", "arguments": "{}"}
+    text = [{"type": "output_text", "text": "done"}]
+    said = {"type": "message", "id": "m", "role": "assistant", "content": text}
+    run = one(streamed("r1", asked) + streamed("r2", said))
+    assert [(call.call_id, call.request_locator) for call in run.calls] == [
+        ("c", "$[2].response.output[0]")
+    ]
+    assert (run.final_answer, run.input_tokens, run.warnings) == ("done", 10, [])
+    torn = streamed("r1", asked)[:2]
+    answered = [*torn, {"type": "function_call_output", "call_id": "c", "output": "1"}]
+    run = one(answered + streamed("r2", said))
+    assert [(call.result, call.request_locator) for call in run.calls] == [("1", "$[1].item")]
+    assert (run.final_answer, run.warnings) == ("done", [])
+
+
+def test_a_stream_tells_of_errors_and_of_calls_that_failed() -> None:
+    asked = {"type": "mcp_call", "id": "m", "name": "t", "server_label": "s", "arguments": "{}"}
+    run = one(
+        [
+            streamed("r")[0],
+            {"type": "response.output_item.added", "output_index": 0, "item": asked},
+            {"type": "keepalive", "sequence_number": 3},
+            {"type": "response.mcp_call.failed", "item_id": "m", "output_index": 0},
+            {"type": "error", "code": "server_error", "message": "try again"},
+        ]
+    )
+    assert [outcome(call) for call in run.calls] == [(True, "explicit")]
+    assert (run.status, run.error) == ("error", "server_error: try again")
+
+
 def test_a_failed_response_is_a_run_in_error() -> None:
     error = {"code": "server_error", "message": "try again"}
     run = one({"object": "response", "status": "failed", "error": error, "output": []})
@@ -266,6 +310,26 @@ def test_a_paused_turn_goes_on_in_the_next_message() -> None:
     ended = assistant({"type": "text", "text": "two"}, stop_reason="end_turn")
     assert one([paused, ended]).final_answer == "one two"
     assert one([{**paused, "stop_reason": "end_turn"}, ended]).final_answer == "two"
+
+
+def test_a_stream_holds_pings_and_errors_and_what_follows_keeps_its_place() -> None:
+    answer = {"type": "tool_result", "tool_use_id": "a", "content": "1"}
+    events = [
+        {"type": "message_start", "message": {"role": "assistant", "content": []}},
+        {"type": "ping"},
+        {"type": "content_block_start", "index": 0, "content_block": used("a")},
+        {"type": "message_stop"},
+        {"role": "user", "content": [answer]},
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+    ]
+    run = one(events)
+    [call] = run.calls
+    assert (call.request_locator, call.completion_locator) == (
+        "$[2].content_block",
+        "$[4].content[0]",
+    )
+    assert (run.status, run.error) == ("error", "overloaded_error: Overloaded")
+    assert all(is_fragment(event) for event in events)
 
 
 def test_a_cut_off_stream_leaves_invalid_arguments() -> None:

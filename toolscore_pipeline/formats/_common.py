@@ -305,6 +305,14 @@ def is_error_value(error: Any) -> bool:
     return error is not None and error != 0 and error != "" and error != {} and error != []
 
 
+def error_text(error: Any) -> str:
+    """A recorded error as text: its code (or type) and message when it has them."""
+    if isinstance(error, dict):
+        parts = (first_of(error, ("code", "type")), error.get("message"))
+        return ": ".join(str(part) for part in parts if part) or str(error)
+    return str(error)
+
+
 #: How much of a result's text is looked at: a failure says so in its first words.
 FAILURE_HEAD = 300
 #: Without one of these words (in lower case) nothing reads like a failure.

@@ -13,6 +13,7 @@ from toolscore_pipeline.formats._common import (
     Reply,
     add_usage,
     dicts,
+    error_text,
     id_text,
     key_of,
     new_call,
@@ -37,7 +38,7 @@ _MARKS = Names(
 _EVENTS = Names(
     {
         "message_start", "message_delta", "message_stop", "content_block_start",
-        "content_block_delta", "content_block_stop",
+        "content_block_delta", "content_block_stop", "ping",
     }
 )  # fmt: skip
 _ROLES = Names({"user", "assistant", "system"})
@@ -110,31 +111,35 @@ def read(value: Any) -> list[Run]:
     if isinstance(value, dict):
         if isinstance(value.get("messages"), list):
             talk.run.model = id_text(value.get("model"))
-            _read_all(talk, value["messages"], "$.messages")
+            _read_all(talk, _placed(value["messages"], "$.messages"))
             for key in ("response", "message"):
                 if isinstance(value.get(key), dict):
                     read_message(talk, value[key], f"$.{key}")
         elif value.get("type") in _EVENTS:
-            _read_all(talk, _merge_events([value], talk), "$")
+            _read_all(talk, _merge_events([value], talk))
         else:
             read_message(talk, value, "$")
     elif isinstance(value, list):
         if any(isinstance(item, dict) and item.get("type") in _EVENTS for item in value):
-            value = _merge_events(value, talk)
-        elif value and all(isinstance(i, dict) and "role" not in i for i in value):
+            _read_all(talk, _merge_events(value, talk))
+            return [talk.finish()]
+        if value and all(isinstance(i, dict) and "role" not in i for i in value):
             value = [{"role": "assistant", "content": value}]
             read_message(talk, value[0], "$", content_where="$")
             return [talk.finish()]
-        _read_all(talk, value, "$")
+        _read_all(talk, _placed(value, "$"))
     else:
         raise InputError("Anthropic messages must be a list or an object")
     return [talk.finish()]
 
 
-def _read_all(talk: Conversation, messages: list[Any], where: str) -> None:
+def _placed(messages: list[Any], where: str) -> list[tuple[Any, str]]:
+    return [(message, f"{where}[{index}]") for index, message in enumerate(messages)]
+
+
+def _read_all(talk: Conversation, messages: list[tuple[Any, str]]) -> None:
     was_paused = False
-    for index, message in enumerate(messages):
-        place = f"{where}[{index}]"
+    for message, place in messages:
         if not isinstance(message, dict):
             raise InputError("a message must be an object", json_path=place)
         turn = "paused" if was_paused else None
@@ -223,18 +228,24 @@ def _server_reply(content: Any) -> Reply:
     return Reply(content, is_failed=False, is_explicit=True)
 
 
-def _merge_events(events: list[Any], talk: Conversation) -> list[Any]:
+def _merge_events(events: list[Any], talk: Conversation) -> list[tuple[Any, str]]:
     """Messages out of streamed events, blocks by index; whole messages stay as they are.
 
-    The places where blocks begin go into ``talk.places``.
+    Each comes with the place where it begins; those of blocks go into ``talk.places``. A stream's
+    error is the run's.
     """
-    messages: list[Any] = []
+    messages: list[tuple[Any, str]] = []
     current: dict[str, Any] | None = None
     blocks: dict[Any, dict[str, Any]] = {}
     for number, event in enumerate(events):
         kind = event.get("type") if isinstance(event, dict) else None
+        if kind == "error":
+            talk.run.status, talk.run.error = "error", error_text(event.get("error") or event)
+            continue
         if kind not in _EVENTS:
-            messages.append(event)
+            messages.append((event, f"$[{number}]"))
+            continue
+        if kind == "ping":
             continue
         if kind == "message_start" or current is None:
             start = event.get("message")
@@ -242,7 +253,7 @@ def _merge_events(events: list[Any], talk: Conversation) -> list[Any]:
             content = current.get("content")
             current["content"] = list(content) if isinstance(content, list) else []
             blocks = {}
-            messages.append(current)
+            messages.append((current, f"$[{number}]"))
         if kind == "content_block_start":
             block = event.get("content_block")
             block = dict(block) if isinstance(block, dict) else {}

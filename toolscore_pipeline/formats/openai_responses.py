@@ -18,6 +18,7 @@ from toolscore_pipeline.formats._common import (
     apply_reply,
     decode_arguments,
     dicts,
+    error_text,
     id_text,
     instant,
     is_error_value,
@@ -102,7 +103,9 @@ def _has_response(value: dict[str, Any]) -> bool:
 
 def _is_event(value: dict[str, Any]) -> bool:
     kind = value.get("type")
-    return isinstance(kind, str) and (kind.startswith("response.") or kind == "error")
+    return isinstance(kind, str) and (
+        kind.startswith("response.") or kind in ("error", "keepalive")
+    )
 
 
 def _count_items(items: list[Any]) -> int:
@@ -129,17 +132,23 @@ def read(value: Any) -> list[Run]:
             return [reader.finish()]
     if not isinstance(value, list):
         raise InputError("Responses items must be a list or an object")
-    if value and all(isinstance(item, dict) and _is_event(item) for item in value):
-        reader.document(_merge_events(value, reader.talk), "$")
-        return [reader.finish()]
+    stream = _Stream(reader.talk)
     for index, item in enumerate(value):
         where = f"$[{index}]"
         if not isinstance(item, dict):
             raise InputError("an item must be an object", json_path=where)
-        if _has_response(item) or isinstance(item.get("input"), list):
+        is_event = _is_event(item)
+        if stream.is_open and (not is_event or stream.is_over(item)):
+            reader.document(*stream.merged())
+            stream = _Stream(reader.talk)
+        if is_event:
+            stream.add(item, where)
+        elif _has_response(item) or isinstance(item.get("input"), list):
             reader.document(item, where)
         else:
             reader.item(item, where)
+    if stream.is_open:
+        reader.document(*stream.merged())
     return [reader.finish()]
 
 
@@ -179,7 +188,7 @@ class _Reader:
             run.status = "error" if status == "failed" else status
         error = value.get("error")
         if is_error_value(error):
-            run.error = _error_text(error)
+            run.error = error_text(error)
         elif isinstance(value.get("incomplete_details"), dict):
             run.warnings.append(f"incomplete: {value['incomplete_details'].get('reason')}")
 
@@ -448,59 +457,76 @@ def _exit_failed(output: Any) -> bool | None:
     return None
 
 
-def _error_text(error: Any) -> str:
-    if isinstance(error, dict):
-        code, message = error.get("code"), error.get("message")
-        return ": ".join(str(part) for part in (code, message) if part) or str(error)
-    return str(error)
-
-
-def _merge_events(events: list[Any], talk: Conversation) -> dict[str, Any]:
-    """One response out of streamed events.
+class _Stream:
+    """The events of one streamed response, merged into that response.
 
     Deltas are merged by item id; a finished item replaces what its deltas gave. The places where
     items begin go into ``talk.places``.
     """
-    items: dict[str, dict[str, Any]] = {}
-    order: dict[str, int] = {}
-    finished: set[str] = set()
-    response: dict[str, Any] = {}
-    for number, event in enumerate(events):
-        kind = event.get("type", "")
+
+    def __init__(self, talk: Conversation) -> None:
+        self.is_open = False
+        self._talk = talk
+        self._where = "$"
+        self._response: dict[str, Any] = {}
+        self._items: dict[str, dict[str, Any]] = {}
+        self._order: dict[str, int] = {}
+        self._finished: set[str] = set()
+
+    def is_over(self, event: dict[str, Any]) -> bool:
+        """Whether ``event`` belongs to a response after this one."""
+        response = event.get("response")
+        if event["type"] == "response.created":
+            return True
+        name = response.get("id") if isinstance(response, dict) else None
+        known = self._response.get("id")
+        return name is not None and known is not None and name != known
+
+    def add(self, event: dict[str, Any], where: str) -> None:
+        """Take the next event, which stands at ``where``."""
+        self.is_open = True
+        kind = event["type"]
         if isinstance(event.get("response"), dict):
-            response = {**response, **{k: v for k, v in event["response"].items() if v is not None}}
-            continue
-        if kind in ("response.output_item.added", "response.output_item.done"):
-            item = event.get("item")
-            if isinstance(item, dict):
-                name = str(item.get("id") or f"#{event.get('output_index', number)}")
-                index = event.get("output_index")
-                order.setdefault(name, index if isinstance(index, int) else 1_000_000 + number)
-                known = items.get(name)
-                place = f"$[{number}].item"
-                if kind.endswith("done"):
-                    if known is not None:
-                        place = talk.places[id(known)]
-                    items[name] = item
-                    finished.add(name)
-                elif known is None:
-                    items[name] = item = dict(item)
-                    if isinstance(item.get("content"), list):  # deltas are written into its parts
-                        item["content"] = [
-                            dict(part) if isinstance(part, dict) else part
-                            for part in item["content"]
-                        ]
-                talk.places[id(items[name])] = place
-            continue
-        name = str(event.get("item_id", ""))
-        if name not in items or name in finished:
-            continue
-        _merge_delta(items[name], kind, event)
-    listed = response.get("output")
-    if not isinstance(listed, list) or not listed:
-        response["output"] = [items[name] for name in sorted(items, key=lambda n: order[n])]
-    response.setdefault("object", "response")
-    return response
+            said = {key: item for key, item in event["response"].items() if item is not None}
+            self._response.update(said)
+            if said.get("output"):
+                self._where = f"{where}.response"
+        elif kind == "error":
+            self._response["status"] = "failed"
+            self._response["error"] = event.get("error") or event
+        elif kind in ("response.output_item.added", "response.output_item.done"):
+            if isinstance(event.get("item"), dict):
+                self._item(event, event["item"], f"{where}.item")
+        else:
+            name = str(event.get("item_id", ""))
+            if name in self._items and name not in self._finished:
+                _merge_delta(self._items[name], kind, event)
+
+    def _item(self, event: dict[str, Any], item: dict[str, Any], where: str) -> None:
+        index, count = event.get("output_index"), len(self._items)
+        name = str(item.get("id") or f"#{index if index is not None else count}")
+        self._order.setdefault(name, index if isinstance(index, int) else 1_000_000 + count)
+        known = self._items.get(name)
+        if event["type"].endswith("done"):
+            if known is not None:
+                where = self._talk.places[id(known)]
+            self._items[name] = item
+            self._finished.add(name)
+        elif known is None:
+            self._items[name] = item = dict(item)
+            if isinstance(item.get("content"), list):  # deltas are written into its parts
+                item["content"] = [
+                    dict(part) if isinstance(part, dict) else part for part in item["content"]
+                ]
+        self._talk.places[id(self._items[name])] = where
+
+    def merged(self) -> tuple[dict[str, Any], str]:
+        """The response, and the place of its list of items when the stream came to its end."""
+        response = {"object": "response", **self._response}
+        if not isinstance(response.get("output"), list) or not response["output"]:
+            names = sorted(self._items, key=lambda name: self._order[name])
+            response["output"] = [self._items[name] for name in names]
+        return response, self._where
 
 
 _DELTA_FIELDS = {
@@ -514,7 +540,9 @@ _DELTA_FIELDS = {
 def _merge_delta(item: dict[str, Any], kind: str, event: dict[str, Any]) -> None:
     base, _, step = kind.rpartition(".")
     field = _DELTA_FIELDS.get(base)
-    if field is not None:
+    if base.endswith("_call") and step in ("completed", "failed"):
+        item["status"] = step
+    elif field is not None:
         if step == "delta" and isinstance(event.get("delta"), str):
             known = item.get(field)
             item[field] = (known if isinstance(known, str) else "") + event["delta"]
