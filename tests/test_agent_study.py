@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import wait
 from pathlib import Path
 from urllib.parse import quote
 
@@ -322,6 +323,23 @@ def test_what_stops_one_of_several_runs_leaves_the_rows_of_the_others(tmp_path):
     with pytest.raises(SettingsError, match="no such thing"):
         run_study(study(repetitions=1), output, provider_factory=factory, concurrency=2)
     assert [row["task_id"] for row in rows_of(output)] == ["t2"]
+
+
+def test_an_interrupted_study_keeps_the_rows_of_the_runs_under_way(tmp_path, monkeypatch):
+    from toolscore_pipeline.agent import study as module
+
+    interrupts = [KeyboardInterrupt()]
+
+    def interrupted(*arguments, **options):
+        if interrupts:
+            raise interrupts.pop()
+        return wait(*arguments, **options)
+
+    monkeypatch.setattr(module, "wait", interrupted)
+    output = tmp_path / "runs.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study(), output, concurrency=2)
+    assert len(rows_of(output)) == 2  # of four; no further one was begun
 
 
 def test_secrets_are_found_also_where_json_or_python_escapes_them():

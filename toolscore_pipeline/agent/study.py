@@ -274,13 +274,22 @@ class _Study:
                             running[pool.submit(self._run, cell)] = cell
                     if not running:
                         break
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    try:
+                        done = wait(running, return_when=FIRST_COMPLETED).done
+                    except KeyboardInterrupt as interrupt:
+                        if failed:
+                            raise
+                        # What goes on was paid for: its rows are kept before this is told.
+                        failed.append(interrupt)
+                        self.stop.set()
+                        waiting.clear()
+                        continue
+                    for future in done:
                         cell = running.pop(future)
                         error = future.exception()
                         if error is None:
                             self._keep(cell, future.result())
                         else:
-                            # What goes on was paid for: its rows are kept before this is told.
                             failed.append(error)
                             self.stop.set()
                             waiting.clear()
