@@ -81,6 +81,11 @@ class TestWilson:
         with pytest.raises(ValueError):
             wilson_interval(passes, n)
 
+    @pytest.mark.parametrize("z", [-1.96, math.nan, math.inf])
+    def test_an_impossible_quantile_is_refused(self, z: float) -> None:
+        with pytest.raises(ValueError, match="quantile"):
+            wilson_interval(3, 10, z)
+
 
 class TestFisher:
     def test_equals_exact_arithmetic_on_every_small_table(self) -> None:
@@ -280,6 +285,13 @@ class TestCompareRuns:
         with pytest.raises(ValueError, match="unknown outcome 'passed'"):
             compare_runs([Run("a", "t", "passed")])
 
+    @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
+    def test_an_amount_that_is_none_is_refused_and_never_averaged(self, value: float) -> None:
+        with pytest.raises(ValueError, match="the cost of a run of 't' under 'a'"):
+            compare_runs([Run("a", "t", "pass", cost=value)])
+        with pytest.raises(ValueError, match="the latency of a run of 't' under 'a'"):
+            compare_runs([Run("a", "t", "pass", latency=value)])
+
     def test_several_pairs_are_adjusted_and_a_single_one_is_not(self) -> None:
         runs = (
             runs_of("a", "p" * 9 + "f") + runs_of("b", "p" * 3 + "f" * 7) + runs_of("c", "pf" * 5)
@@ -442,6 +454,7 @@ class TestRunRows:
             ({"cost": {"usd": "0.001"}}, 0.001, None),
             ({"cost": -1, "latency": True}, None, None),
             ({"cost": 1e400, "duration": math.nan}, None, None),
+            ({"cost": 10**400, "duration": 10**400}, None, None),
             ({}, None, None),
         ],
     )
@@ -454,6 +467,15 @@ class TestRunRows:
     def test_a_row_without_variant_is_refused(self) -> None:
         with pytest.raises(ValueError, match="names no variant"):
             run_from_row({"task": "t"})
+
+    def test_a_row_that_is_no_object_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="a row is an object, not a list"):
+            run_from_row([1])  # type: ignore[arg-type]
+
+    def test_a_byte_order_mark_is_skipped(self, tmp_path: Path) -> None:
+        file = tmp_path / "runs.jsonl"
+        file.write_bytes(b'\xef\xbb\xbf{"arm": "a"}\r\n{"arm": "b"}\r\n')
+        assert [run.variant for run in load_runs([file])] == ["a", "b"]
 
     def test_lines_are_read_in_order_and_blank_ones_skipped(self, tmp_path: Path) -> None:
         file = tmp_path / "runs.jsonl"

@@ -275,7 +275,8 @@ def compare_runs(
 
     Raises:
         UsageError: a baseline that is none of the variants, an outcome that is none of
-            ``OUTCOMES``, or a k, min_n or alpha out of range.
+            ``OUTCOMES``, a cost or latency that is no finite number of at least 0, or a k,
+            min_n or alpha out of range.
     """
     cells, duplicates = add_up(runs)
     return compare_counts(cells, k, baseline, min_n, alpha, duplicates)

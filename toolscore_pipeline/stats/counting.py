@@ -65,7 +65,8 @@ def add_up(runs: Iterable[Run]) -> tuple[list[TaskCounts], list[Duplicates]]:
     """Add runs up per variant and task, in first-seen order, counting each recorded run once.
 
     Raises:
-        UsageError: an outcome that is none of ``OUTCOMES``.
+        UsageError: an outcome that is none of ``OUTCOMES``, or a cost or latency that is no finite
+            number of at least 0.
     """
     outcomes: dict[tuple[str, str], dict[str, int]] = {}
     costs: dict[tuple[str, str], list[float]] = {}
@@ -94,8 +95,12 @@ def add_up(runs: Iterable[Run]) -> tuple[list[TaskCounts], list[Duplicates]]:
         except KeyError:
             raise UsageError(unknown_name("outcome", run.outcome, OUTCOMES)) from None
         if run.cost is not None:
+            if not 0 <= run.cost < math.inf:
+                raise _no_amount("cost", run.cost, run)
             costs[key].append(run.cost)
         if run.latency is not None:
+            if not 0 <= run.latency < math.inf:
+                raise _no_amount("latency", run.latency, run)
             latencies[key].append(run.latency)
     cells = [
         TaskCounts(
@@ -113,3 +118,10 @@ def add_up(runs: Iterable[Run]) -> tuple[list[TaskCounts], list[Duplicates]]:
         for key, counts in outcomes.items()
     ]
     return cells, list(duplicates.values())
+
+
+def _no_amount(name: str, value: float, run: Run) -> UsageError:
+    return UsageError(
+        f"the {name} of a run of {run.task!r} under {run.variant!r} must be a finite number of "
+        f"at least 0, or None when it is unknown, not {value!r}"
+    )

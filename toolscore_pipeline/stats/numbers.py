@@ -24,9 +24,12 @@ def wilson_interval(successes: int, n: int, z: float = Z_95) -> tuple[float, flo
         ``(lower, upper)`` in [0, 1]; exactly 0 without a success, exactly 1 without a failure.
 
     Raises:
-        UsageError: counts that are negative or more successes than trials.
+        UsageError: counts that are negative, more successes than trials, or a quantile that is no
+            finite number of at least 0.
     """
     _check_counts(successes, n)
+    if not 0 <= z < math.inf:
+        raise UsageError(f"the quantile z must be a finite number of at least 0, not {z!r}")
     if n == 0:
         return 0.0, 1.0
     rate = successes / n

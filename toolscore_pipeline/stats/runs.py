@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import math
@@ -76,8 +77,10 @@ def run_from_row(row: Mapping[str, Any], variant_key: str | None = None) -> Run:
     A cost or latency that is no finite number of at least 0 is unknown.
 
     Raises:
-        UsageError: the row names no variant.
+        UsageError: the row is no mapping, or names no variant.
     """
+    if not isinstance(row, Mapping):
+        raise UsageError(f"a row is an object, not {_json_kind(row)}")
     variant = _variant(row, variant_key)
     task = _first(row, TASK_KEYS)
     run_id = _first(row, RUN_ID_KEYS)
@@ -190,6 +193,8 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         with _open(path) as file:
             for number, line in enumerate(file, start=1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
                 if not line.strip():
                     continue
                 try:
@@ -275,4 +280,8 @@ def _number(value: Any, key: str) -> float | None:
             return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) and value >= 0 else None
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond all doubles
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
