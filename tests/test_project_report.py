@@ -209,8 +209,20 @@ def test_markdown_fits_a_pull_request(report: ProjectReport) -> None:
     assert lines[2].startswith("- 🟢 **adopt** (versions) candidate instead of baseline")
     assert "| baseline | 58.3 % | 42.2 to 72.9 % |" in text
     assert "6 of 16 that did not pass." in lines
+    assert "too long" not in text
     assert text.count("<details>") == text.count("</details>") == 6
     assert len(text) < 65_536  # the most that a comment may hold
+
+
+def test_markdown_that_does_not_fit_a_comment_says_so(
+    report: ProjectReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolscore_pipeline.reports.markdown._MOST_CHARACTERS", 2_500)
+    text = project_markdown(report)
+    assert len(text) < 3_000
+    assert text.startswith("# Toolscore report: helpdesk\n\n- 🟢 **adopt**")
+    assert re.search(r"^[1-9]\d* parts are too long for a comment", text, re.MULTILINE)
+    assert text.count("<details>") == text.count("</details>")
 
 
 # --- what is not known ---------------------------------------------------------------------------

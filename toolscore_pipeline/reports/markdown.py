@@ -17,6 +17,7 @@ _SIGNS = {"PASS": "🟢", "WARN": "🟡", "FAIL": "🔴"}
 _TONES = {"good": "🟢", "warn": "🟡", "bad": "🔴", "open": "⚪", "told": "🔵"}
 # What fits a comment on a pull request.
 _MOST_COMPARISONS, _MOST_ROWS, _MOST_RUNS, _MOST_EXPECTED = 4, 12, 10, 5
+_MOST_CHARACTERS = 60_000
 
 
 def verdict_markdown(verdict: Verdict, title: str = "Toolscore") -> str:
@@ -66,30 +67,43 @@ def verdict_markdown(verdict: Verdict, title: str = "Toolscore") -> str:
 
 
 def project_markdown(report: ProjectReport, title: str | None = None) -> str:
-    """A project's report in short, for a pull request or a job summary; ends with a newline."""
-    lines = [f"# {text(title or f'Toolscore report: {report.title}')}", ""]
+    """A project's report in short, for a pull request or a job summary; ends with a newline.
+
+    It fits a comment: what would make it longer than that is left out, and said to be.
+    """
+    parts = [[f"# {text(title or f'Toolscore report: {report.title}')}", ""]]
     for one in report.headlines:
         about = f" ({text(one.about)})" if one.about else ""
-        lines.append(f"- {_TONES[one.tone]} **{text(one.label)}**{about} {text(one.text)}")
-    lines.append("")
-    for view in report.comparisons[:_MOST_COMPARISONS]:
-        lines += _comparison(view)
+        parts.append([f"- {_TONES[one.tone]} **{text(one.label)}**{about} {text(one.text)}"])
+    parts.append([""])
+    parts += [_comparison(view) for view in report.comparisons[:_MOST_COMPARISONS]]
     if len(report.comparisons) > _MOST_COMPARISONS or report.other_comparisons:
-        lines += ["Further comparisons stand in the page of the report.", ""]
+        parts.append(["Further comparisons stand in the page of the report.", ""])
     if report.runs:
-        lines += ["## Runs to look at", ""]
-        for run in list(report.runs.values())[:_MOST_RUNS]:
-            lines += _run(run)
         total = sum(group.total for group in report.groups)
-        lines += [f"{min(len(report.runs), _MOST_RUNS)} of {total} that did not pass.", ""]
+        shown = min(len(report.runs), _MOST_RUNS)
+        parts.append(["## Runs to look at", "", f"{shown} of {total} that did not pass.", ""])
+        parts += [_run(run) for run in list(report.runs.values())[:_MOST_RUNS]]
     if report.rejects:
-        lines += ["## Set aside", ""]
-        lines += _table(
-            ("Record", "Reason"), [(one.place, one.reason) for one in report.rejects[:_MOST_ROWS]]
-        )
+        rows = [(one.place, one.reason) for one in report.rejects[:_MOST_ROWS]]
+        parts.append(["## Set aside", "", *_table(("Record", "Reason"), rows)])
     hashes = ", ".join(f"{text(name)} `{value[:12]}`" for name, value in report.lineage)
-    lines += [f"<sub>published {report.published_at}; {hashes}</sub>", ""]
-    return "\n".join(lines)
+    return _fitting(parts) + f"<sub>published {report.published_at}; {hashes}</sub>\n"
+
+
+def _fitting(parts: Iterable[list[str]]) -> str:
+    """The parts that fit a comment, in order."""
+    kept, room, left_out = [], _MOST_CHARACTERS, 0
+    for lines in parts:
+        part = "".join(f"{line}\n" for line in lines)
+        if len(part) > room:
+            left_out += 1
+            continue
+        kept.append(part)
+        room -= len(part)
+    if left_out:
+        kept.append(f"\n{left_out} parts are too long for a comment; the page has them.\n\n")
+    return "".join(kept)
 
 
 def _comparison(view: ComparisonView) -> list[str]:
