@@ -55,6 +55,72 @@ def test_streamed_chunks_merge_by_index_and_a_new_id_begins_a_new_call() -> None
     ]
 
 
+def test_pieces_with_an_id_go_to_its_call_whatever_their_index() -> None:
+    run = one(
+        [
+            chunk(piece(0, '{"a"', "c1", "x")),
+            chunk(piece(0, "{", "c2", "y")),
+            chunk(piece(0, ": 1}", "c1", "x")),
+            chunk(piece(0, "}", "c2", "y")),
+        ]
+    )
+    assert [(call.call_id, call.tool, call.args) for call in run.calls] == [
+        ("c1", "x", {"a": 1}),
+        ("c2", "y", {}),
+    ]
+    assert not any(call.warnings for call in run.calls)
+
+
+def test_each_stream_of_chunks_is_a_response_of_its_own() -> None:
+    def delta(name: str, content: str, **fields: Any) -> dict[str, Any]:
+        return {"id": name, "choices": [{"index": 0, "delta": {"content": content, **fields}}]}
+
+    asked = {"id": "r1", **chunk(piece(0, "{}", "c1", "x"))}
+    usage = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}
+    first = [delta("r1", "let me see", role="assistant"), asked, {"id": "r1", **usage}]
+    second = [delta("r2", "do", role="assistant"), delta("r2", "ne"), {"id": "r2", **usage}]
+    result = {"role": "tool", "tool_call_id": "c1", "content": "1"}
+    for items, answer in ((first + second, MISSING), ([*first, result, *second], "1")):
+        run = one(items)
+        assert [(call.call_id, call.result) for call in run.calls] == [("c1", answer)]
+        assert (run.final_answer, run.input_tokens) == ("done", 10)
+    # An id for each chunk is no new response as long as the role is not named again.
+    run = one([delta("r1", "do", role="assistant"), delta("r2", "ne")])
+    assert run.final_answer == "done"
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_requests_that_repeat_what_was_said_add_nothing(has_ids: bool) -> None:
+    def asking(name: str) -> dict[str, Any]:
+        function = {"name": name, "arguments": "{}"}
+        if not has_ids:
+            return {"role": "assistant", "function_call": function}
+        return {"role": "assistant", "tool_calls": [{"id": f"c{name}", "function": function}]}
+
+    def answered(name: str) -> dict[str, Any]:
+        if not has_ids:
+            return {"role": "function", "name": name, "content": f"of {name}"}
+        return {"role": "tool", "tool_call_id": f"c{name}", "content": f"of {name}"}
+
+    go, done = {"role": "user", "content": "go"}, {"role": "assistant", "content": "done"}
+    said: list[dict[str, Any]] = [go]
+    log = []
+    for message, following in (
+        (asking("x"), answered("x")), (asking("y"), answered("y")), (done, go),
+    ):  # fmt: skip
+        log.append({"messages": list(said), "choices": [{"message": {**message, "refusal": None}}]})
+        said += [message, following]
+    run = one(log)
+    assert [(call.tool, call.result) for call in run.calls] == [("x", "of x"), ("y", "of y")]
+    assert run.final_answer == "done"
+
+
+def test_only_the_first_choice_of_a_conversation_is_read_and_that_is_said() -> None:
+    response = {"choices": [{"message": {"role": "assistant", "content": text}} for text in "AB"]}
+    run = one([response, response])
+    assert (run.final_answer, run.warnings[0]) == ("A", "the first of 2 choices was read")
+
+
 def test_a_choice_is_a_run_of_its_own() -> None:
     message = {"role": "assistant", "content": "A"}
     response = {"choices": [{"message": message}, {"message": {**message, "content": "B"}}]}
@@ -392,6 +458,32 @@ def test_gemini_code_execution_is_a_provider_call(result: str, failed: bool) -> 
     call = only({"candidates": [{"content": {"role": "model", "parts": parts}}]})
     assert (call.tool, call.args, call.executor) == ("code_execution", {"code": "1"}, "provider")
     assert outcome(call) == (failed, "explicit")
+
+
+def test_gemini_requests_that_repeat_what_was_said_add_nothing() -> None:
+    def said(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
+        return {"role": role, "parts": list(parts)}
+
+    go = said("user", {"text": "go"})
+    asked = [{"functionCall": {"name": "x", "args": {"n": n}}} for n in (1, 2)]
+    given = said("user", *[{"functionResponse": {"name": "x", "response": {"output": n}}}
+                           for n in (1, 2)])  # fmt: skip
+    history = [go, said("model", *asked), given]
+    run = one(
+        [
+            {"contents": [go], "candidates": [{"content": {"parts": asked[:1]}}]},
+            {"candidates": [{"content": {"parts": asked[1:]}}]},
+            {"contents": history, "candidates": [{"content": {"parts": asked[:1]}}]},
+            {"contents": [*history, said("model", asked[0]), said("user", given["parts"][0])],
+             "candidates": [{"content": {"parts": [{"text": "done"}]}}]},
+        ]
+    )  # fmt: skip
+    assert [(call.args, call.result) for call in run.calls] == [
+        ({"n": 1}, 1),
+        ({"n": 2}, 2),
+        ({"n": 1}, 1),
+    ]
+    assert (run.final_answer, run.warnings) == ("done", [])
 
 
 def test_gemini_streamed_arguments_are_put_in_their_places() -> None:

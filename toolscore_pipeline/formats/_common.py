@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -504,6 +504,10 @@ class Ledger:
         entry.reply = reply
         apply_reply(entry.call, reply, pairing, entry.at)
 
+    def keys(self) -> set[tuple[type, Any]]:
+        """The ids recorded so far, each with its type."""
+        return set(self._by_key)
+
     def is_answered(self, key: Any) -> bool:
         """Whether the latest call with this id has its answer."""
         key = key_of(key)
@@ -658,6 +662,24 @@ class Conversation:
         if self._answer:
             run.final_answer = "".join(self._answer)
         return run
+
+
+def repeated_count(
+    messages: list[Any], earlier: list[Any], answer: Any, asks: Callable[[Any], Any]
+) -> int:
+    """How many messages at the beginning of a request were read before.
+
+    Args:
+        messages: the request's messages; each request of a conversation repeats the ones before.
+        earlier: the messages of the request before it.
+        answer: the answer that was read after those.
+        asks: the calls that an answer asks for, to know it again; None when a message is no answer.
+    """
+    count = len(earlier)
+    if not count or messages[:count] != earlier:
+        return 0
+    said = asks(answer)
+    return count + (said is not None and count < len(messages) and said == asks(messages[count]))
 
 
 def add_usage(run: Run, usage: Any) -> None:

@@ -20,6 +20,7 @@ from toolscore_pipeline.formats._common import (
     is_error_value,
     new_call,
     read_arguments,
+    repeated_count,
 )
 from toolscore_pipeline.model import MISSING, Call, Run
 
@@ -114,14 +115,21 @@ class _Reader:
         self._streamed: Call | None = None
         self._interim: dict[Any, list[Any]] = {}
         self._usage: Any = None
+        self._earlier: list[Any] = []
+        self._said: dict[str, Any] | None = None
 
     def document(self, value: dict[str, Any], where: str, *, is_chunk: bool = False) -> None:
         """A request, a response, or both in one object; ``is_chunk`` goes on with the last turn."""
         run = self.talk.run
         history = "automaticFunctionCallingHistory"
         for key in ("contents", history, "automatic_function_calling_history"):
-            for index, content in dicts(value.get(key)):
-                self.content(content, f"{where}.{key}[{index}]")
+            asked = value.get(key)
+            if isinstance(asked, list):
+                start = repeated_count(asked, self._earlier, self._said, _asks)
+                for index, content in dicts(asked):
+                    if index >= start:
+                        self.content(content, f"{where}.{key}[{index}]")
+                self._earlier, self._said = asked, None
         response = value.get("response")
         if "candidates" not in value and isinstance(response, dict):
             value, where = dict(response), f"{where}.response"
@@ -133,7 +141,11 @@ class _Reader:
             said = candidate.get("content")
             if isinstance(said, dict):
                 role = said.get("role") or "model"
-                self.content({**said, "role": role}, f"{place}.content", is_chunk=is_chunk)
+                said = {**said, "role": role}
+                self.content(said, f"{place}.content", is_chunk=is_chunk)
+                before = self._said["parts"] if is_chunk and self._said is not None else []
+                parts = said.get("parts")
+                self._said = {**said, "parts": before + (parts if isinstance(parts, list) else [])}
             reason = str(either(candidate, "finishReason", "finish_reason", default=""))
             if reason in _BAD_FINISHES:
                 message = either(candidate, "finishMessage", "finish_message")
@@ -244,6 +256,16 @@ class _Reader:
         for slot in self._interim:
             self.talk.run.warnings.append(f"the result for {slot!r} never ended")
         return self.talk.finish()
+
+
+def _asks(content: Any) -> Any:
+    """The calls that an answer asks for; None when the content is no answer."""
+    if not isinstance(content, dict) or content.get("role") != "model":
+        return None
+    calls = [
+        either(part, "functionCall", "function_call") for _, part in dicts(content.get("parts"))
+    ]
+    return [(call.get("name"), call.get("args")) for _, call in dicts(calls)]
 
 
 def _reply(response: Any, name: str | None, where: str) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from toolscore_pipeline.errors import InputError
@@ -20,6 +21,7 @@ from toolscore_pipeline.formats._common import (
     new_call,
     one_text,
     read_arguments,
+    repeated_count,
     text_arguments,
     text_of,
 )
@@ -47,10 +49,18 @@ def detect(value: Any) -> Detection | None:
             return _detect_messages([value])
         return None
     if isinstance(value, list) and value:
-        if all(isinstance(item, dict) and isinstance(item.get("choices"), list) for item in value):
+        rest = [item for item in value if not _has_choices(item)]
+        if not rest:
             return Detection(NAME, 0.95, "a list of objects with 'choices'")
-        return _detect_messages(value)
+        found = _detect_messages(rest)
+        if found is not None and len(rest) < len(value):
+            return Detection(NAME, 0.94, "a list of messages and objects with 'choices'")
+        return found
     return None
+
+
+def _has_choices(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("choices"), list)
 
 
 def _detect_messages(messages: list[Any]) -> Detection | None:
@@ -89,8 +99,8 @@ def is_fragment(record: Any) -> bool:
 def read(value: Any) -> list[Run]:
     """One run; one run for each choice of a response that holds several."""
     if isinstance(value, dict):
-        if isinstance(value.get("choices"), list):
-            return _read_responses([value], "$", is_list=False)
+        if _has_choices(value):
+            return _read_responses([(value, "$")])
         if isinstance(value.get("messages"), list):
             run = read_messages(value["messages"], "$.messages")
             run.model = id_text(value.get("model"))
@@ -99,107 +109,175 @@ def read(value: Any) -> list[Run]:
         return [read_messages([value], "$", is_single=True)]
     if not isinstance(value, list):
         raise InputError("OpenAI messages must be a list or an object")
-    if value and all(isinstance(i, dict) and isinstance(i.get("choices"), list) for i in value):
-        return _read_responses(value, "$", is_list=True)
+    if any(_has_choices(item) for item in value):
+        return _read_responses([(item, f"$[{index}]") for index, item in enumerate(value)])
     return [read_messages(value, "$")]
 
 
-def _read_responses(responses: list[Any], where: str, *, is_list: bool) -> list[Run]:
-    """Responses of one conversation; chunks of one response are merged before anything is read."""
+def _read_responses(items: list[tuple[Any, str]]) -> list[Run]:
+    """Responses of one conversation, and messages between them, each with its place."""
     places: dict[int, str] = {}
-    merged = _merge_chunks(responses, where if is_list else None, places)
-    if merged is not None:
-        responses, is_list = merged, False
-    count = max((len(response["choices"]) for response in responses), default=0)
-    if len(responses) > 1 or count <= 1:
-        return [_read_choice(responses, 0, where, places, is_list=is_list)]
-    runs = []
-    for index in range(count):
-        run = _read_choice(responses, index, where, places, is_list=is_list)
-        run.locator = f"$.choices[{index}]"
-        runs.append(run)
+    steps = _merge_chunks(items, places)
+    count = max(len(item["choices"]) for item, _ in steps if _has_choices(item))
+    runs = [_read_choice(steps, 0, places)]
+    if len(steps) > 1 and count > 1:
+        runs[0].warnings.append(f"the first of {count} choices was read")
+    elif count > 1:
+        runs += [_read_choice(steps, index, places) for index in range(1, count)]
+        for index, run in enumerate(runs):
+            run.locator = f"$.choices[{index}]"
     return runs
 
 
-def _read_choice(
-    responses: list[Any], index: int, where: str, places: dict[int, str], *, is_list: bool
-) -> Run:
+def _read_choice(steps: list[tuple[Any, str]], index: int, places: dict[int, str]) -> Run:
     talk = Conversation(NAME)
     talk.places = places
-    for number, response in enumerate(responses):
-        prefix = f"{where}[{number}]" if is_list else where
-        for place, message in dicts(response.get("messages")):
-            _read_message(talk, message, f"{prefix}.messages[{place}]")
-        choices = response["choices"]
+    earlier: list[Any] = []
+    answer: Any = None
+    for item, where in steps:
+        if not isinstance(item, dict):
+            raise InputError("a message must be an object", json_path=where)
+        if not _has_choices(item):
+            _read_message(talk, item, where)
+            continue
+        known = talk.ledger.keys()
+        asked = item.get("messages")
+        if isinstance(asked, list):
+            start = repeated_count(asked, earlier, answer, _asks)
+            for place, message in dicts(asked):
+                if place >= start:
+                    _read_message(talk, message, f"{where}.messages[{place}]", known)
+            earlier = asked
+        choices = item["choices"]
         if index < len(choices) and isinstance(choices[index], dict):
             message = choices[index].get("message")
             if isinstance(message, dict):
-                _read_message(talk, message, f"{prefix}.choices[{index}].message")
+                answer = message
+                _read_message(talk, message, f"{where}.choices[{index}].message")
         run = talk.run
-        run.model = run.model or id_text(response.get("model"))
-        add_usage(run, response.get("usage"))
-        created = instant(response.get("created"))
+        run.model = run.model or id_text(item.get("model"))
+        add_usage(run, item.get("usage"))
+        created = instant(item.get("created"))
         if created is not None and run.started_at is None:
             run.started_at = created.at
     return talk.finish()
 
 
-def _merge_chunks(
-    responses: list[Any], where: str | None, places: dict[int, str]
-) -> list[Any] | None:
-    """One response out of streamed chunks; None when there are none.
-
-    Tool calls merge by choice and index; a new id on a used index begins a new call. The places
-    where calls begin go into ``places``.
-    """
-    if not any(
-        isinstance(choice.get("delta"), dict)
-        for response in responses
-        for _, choice in dicts(response.get("choices"))
-    ):
+def _asks(message: Any) -> Any:
+    """The calls that an answer asks for; None when the message is no answer."""
+    if not isinstance(message, dict) or message.get("role") != "assistant":
         return None
-    messages: dict[Any, dict[str, Any]] = {}
-    current: dict[tuple[Any, Any], dict[str, Any]] = {}
-    whole: dict[str, Any] = {"choices": []}
-    for order, response in enumerate(responses):
+    ids = [item.get("id") for _, item in dicts(message.get("tool_calls"))]
+    return message.get("function_call"), ids
+
+
+def _merge_chunks(items: list[tuple[Any, str]], places: dict[int, str]) -> list[tuple[Any, str]]:
+    """The items with the streamed chunks of each response as one response.
+
+    The places where calls begin go into ``places``.
+    """
+    if not any(_is_chunk(item) for item, _ in items):
+        return items
+    merged: list[tuple[Any, str]] = []
+    stream: _Stream | None = None
+    for item, where in items:
+        if not _has_choices(item) or (item["choices"] and not _is_chunk(item)):
+            merged.append((item, where))
+            stream = None
+            continue
+        if stream is None or stream.is_over(item):
+            stream = _Stream(places)
+            merged.append((stream.response, where))
+        stream.add(item, where)
+    return merged
+
+
+def _is_chunk(item: Any) -> bool:
+    return isinstance(item, dict) and any(
+        isinstance(choice.get("delta"), dict) for _, choice in dicts(item.get("choices"))
+    )
+
+
+class _Stream:
+    """The chunks of one response, merged into ``response``.
+
+    Tool calls merge by choice, and by id or index; a new id on a used index begins a new call.
+    """
+
+    def __init__(self, places: dict[int, str]) -> None:
+        self.response: dict[str, Any] = {"choices": []}
+        self._places = places
+        self._messages: dict[Any, dict[str, Any]] = {}
+        self._at_index: dict[tuple[Any, Any], dict[str, Any]] = {}
+        self._by_id: dict[tuple[Any, Any], dict[str, Any]] = {}
+        self._finished: set[Any] = set()
+
+    def is_over(self, chunk: dict[str, Any]) -> bool:
+        """Whether ``chunk`` begins another response: some senders give each chunk an id."""
+        known, name = self.response.get("id"), chunk.get("id")
+        return bool(known and name and known != name) and any(
+            key_of(choice.get("index", 0)) in self._finished
+            or (isinstance(choice.get("delta"), dict) and bool(choice["delta"].get("role")))
+            for _, choice in dicts(chunk.get("choices"))
+        )
+
+    def add(self, chunk: dict[str, Any], where: str) -> None:
+        """Take the next chunk, which stands at ``where``."""
         for key in ("model", "created", "usage", "id"):
-            if response.get(key) is not None:
-                whole[key] = response[key]
-        for position, choice in dicts(response.get("choices")):
+            if chunk.get(key) is not None:
+                self.response[key] = chunk[key]
+        for position, choice in dicts(chunk["choices"]):
             number = key_of(choice.get("index", 0))
-            message = messages.setdefault(number, {"role": "assistant", "content": None})
+            message = self._messages.get(number)
+            if message is None:
+                message = {"role": "assistant", "content": None}
+                self._messages[number] = message
+                self.response["choices"].append({"index": number, "message": message})
+            if choice.get("finish_reason"):
+                self._finished.add(number)
             delta = choice.get("delta")
-            if not isinstance(delta, dict):
-                continue
-            for key in ("content", "refusal"):
-                if isinstance(delta.get(key), str):
-                    message[key] = (message.get(key) or "") + delta[key]
-            if isinstance(delta.get("function_call"), dict):
-                _merge_function(message.setdefault("function_call", {}), delta["function_call"])
-            for spot, piece in dicts(delta.get("tool_calls")):
-                slot = (number, key_of(piece.get("index")))
-                known = current.get(slot)
-                incoming = piece.get("id")
-                if known is None or (incoming and known.get("id") and incoming != known["id"]):
-                    known = {}
-                    current[slot] = known
-                    message.setdefault("tool_calls", []).append(known)
-                    prefix = "$" if where is None else f"{where}[{order}]"
-                    places[id(known)] = f"{prefix}.choices[{position}].delta.tool_calls[{spot}]"
-                if incoming:
-                    known["id"] = incoming
-                if piece.get("type"):
-                    known["type"] = piece["type"]
-                for kind in ("function", "custom"):
-                    if isinstance(piece.get(kind), dict):
-                        _merge_function(known.setdefault(kind, {}), piece[kind])
-    whole["choices"] = [{"index": key, "message": messages[key]} for key in messages]
-    return [whole]
+            if isinstance(delta, dict):
+                self._add_delta(number, message, delta, f"{where}.choices[{position}].delta")
+
+    def _add_delta(
+        self, number: Any, message: dict[str, Any], delta: dict[str, Any], where: str
+    ) -> None:
+        for key in ("content", "refusal"):
+            if isinstance(delta.get(key), str):
+                message[key] = (message.get(key) or "") + delta[key]
+        if isinstance(delta.get("function_call"), dict):
+            legacy = message.setdefault("function_call", {})
+            self._places.setdefault(id(legacy), f"{where}.function_call")
+            _merge_function(legacy, delta["function_call"])
+        for spot, piece in dicts(delta.get("tool_calls")):
+            slot, incoming = (number, key_of(piece.get("index"))), key_of(piece.get("id"))
+            known = self._at_index.get(slot)
+            if incoming and (known is None or known.get("id") not in (None, incoming)):
+                known = self._by_id.get((number, incoming))
+            if known is None:
+                known = {}
+                message.setdefault("tool_calls", []).append(known)
+                self._places[id(known)] = f"{where}.tool_calls[{spot}]"
+            self._at_index[slot] = known
+            # Some senders repeat a call's id and name on each of its pieces.
+            is_repeated = incoming is not None and known.get("id") == incoming
+            if incoming:
+                known["id"] = incoming
+                self._by_id[number, incoming] = known
+            if piece.get("type"):
+                known["type"] = piece["type"]
+            for kind in ("function", "custom"):
+                if isinstance(piece.get(kind), dict):
+                    _merge_function(known.setdefault(kind, {}), piece[kind], is_repeated)
 
 
-def _merge_function(known: dict[str, Any], piece: dict[str, Any]) -> None:
+def _merge_function(
+    known: dict[str, Any], piece: dict[str, Any], is_repeated: bool = False
+) -> None:
     for key in ("name", "arguments", "input"):
         if isinstance(piece.get(key), str):
+            if key == "name" and is_repeated and known.get(key) == piece[key]:
+                continue
             known[key] = known.get(key, "") + piece[key]
 
 
@@ -220,14 +298,20 @@ def read_messages(messages: list[Any], where: str, *, is_single: bool = False) -
     return talk.finish()
 
 
-def _read_message(talk: Conversation, message: dict[str, Any], where: str) -> None:
+def _read_message(
+    talk: Conversation,
+    message: dict[str, Any],
+    where: str,
+    known: Container[tuple[type, Any]] = (),
+) -> None:
+    """Read one message; calls whose ids are among ``known`` are there already."""
     role = message.get("role")
     content = message.get("content")
     if role == "assistant":
         talk.turn(None)
         text = text_of(content)
         talk.text(text if text else message.get("refusal"))
-        _read_calls(talk, message, where)
+        _read_calls(talk, message, where, known)
     elif role == "tool" or role == "function":
         name = message.get("name")
         talk.reply(
@@ -242,13 +326,19 @@ def _read_message(talk: Conversation, message: dict[str, Any], where: str) -> No
         talk.user(text_of(content))
 
 
-def _read_calls(talk: Conversation, message: dict[str, Any], where: str) -> None:
+def _read_calls(
+    talk: Conversation, message: dict[str, Any], where: str, known: Container[tuple[type, Any]]
+) -> None:
     legacy = message.get("function_call")
     if isinstance(legacy, dict):
         arguments = read_arguments(legacy.get("arguments"))
-        talk.call(new_call(legacy.get("name"), arguments, request_locator=f"{where}.function_call"))
+        place = talk.places.get(id(legacy), f"{where}.function_call")
+        talk.call(new_call(legacy.get("name"), arguments, request_locator=place))
     for index, item in dicts(message.get("tool_calls")):
         place = talk.places.get(id(item), f"{where}.tool_calls[{index}]")
+        key = key_of(item.get("id"))
+        if key is not None and (type(key), key) in known:
+            continue
         if isinstance(item.get("custom"), dict):
             custom = item["custom"]
             call = new_call(custom.get("name"), text_arguments(custom.get("input")))
@@ -264,4 +354,4 @@ def _read_calls(talk: Conversation, message: dict[str, Any], where: str) -> None
             call = new_call(function.get("name"), arguments)
         call.request_locator = place
         call.executor = "client"
-        talk.call(call, item.get("id"))
+        talk.call(call, key)
