@@ -56,6 +56,12 @@ def test_none_is_unknown_and_never_a_pass(value: bool | None, state: str) -> Non
     assert tri_state(value) == state
 
 
+@pytest.mark.parametrize("value", ["unknown", "fail", 1, 0, [], 0.5])
+def test_what_is_no_verdict_never_becomes_a_pass_or_a_fail(value):
+    with pytest.raises(ValueError, match="True, False or None"):
+        tri_state(value)
+
+
 def test_a_check_is_its_id_its_status_and_a_reason() -> None:
     check = Check("disclosure", "unknown", "no final answer")
     assert check.to_dict() == {

@@ -73,9 +73,15 @@ def summary_line(counts: dict[str, int]) -> str:
 
 
 def tri_state(value: bool | None) -> str:
-    """True -> ``pass``, False -> ``fail``, None -> ``unknown``."""
+    """True -> ``pass``, False -> ``fail``, None -> ``unknown``.
+
+    Raises:
+        UsageError: for anything else; the text ``"unknown"`` would count as true.
+    """
     if value is None:
         return "unknown"
+    if not isinstance(value, bool):
+        raise UsageError(f"a verdict is True, False or None, not {value!r}")
     return "pass" if value else "fail"
 
 
