@@ -672,6 +672,11 @@ def test_an_input_required_result_is_interim_and_its_retry_the_same_call() -> No
     retry = call_of(2, inputResponses=[{}], requestState="s")
     call = only([call_of(1), asked, retry, result_of(2, content=text("done"))])
     assert (call.call_id, call.result, call.is_failed) == ("1", "done", False)
+    state_alone = call_of(2, requestState="s")
+    call = only([call_of(1), asked, state_alone, result_of(2, content=text("done"))])
+    assert (call.call_id, call.result) == ("1", "done")
+    another = one([call_of(1), asked, call_of(2, requestState="t"), result_of(2)])
+    assert [call.is_failed for call in another.calls] == [None, False]
     waiting = only([call_of(1), asked])
     assert outcome(waiting) == (None, None)
     assert "never given" in waiting.warnings[0]
@@ -680,6 +685,13 @@ def test_an_input_required_result_is_interim_and_its_retry_the_same_call() -> No
 def test_a_request_sent_again_is_a_second_attempt() -> None:
     run = one([call_of(1), call_of(2), result_of(2, content=text("x"))])
     assert [call.is_failed for call in run.calls] == [None, False]
+
+
+def test_a_call_without_an_id_was_attempted_all_the_same() -> None:
+    nameless = {key: value for key, value in call_of(1).items() if key != "id"}
+    run = one([nameless, call_of(1), result_of(1, content=text("x"))])
+    assert [(call.call_id, call.is_failed) for call in run.calls] == [(None, None), ("1", False)]
+    assert "without an id" in run.calls[0].warnings[0]
 
 
 def test_server_requests_have_ids_of_their_own() -> None:

@@ -158,8 +158,13 @@ class _Session:
     ) -> None:
         method = message.get("method")
         if isinstance(method, str):
-            if "id" in message and message["id"] is not None:
+            if message.get("id") is not None:
                 self._request(message, method, where, at, direction)
+            elif method == "tools/call":
+                params = message.get("params")
+                call = self._new(params if isinstance(params, dict) else {}, where)
+                call.warnings.append("it was sent without an id, so nothing can answer it")
+                self.ledger.call(call, None, at)
             else:
                 self._notification(message, method)
         elif "result" in message or "error" in message:
@@ -190,11 +195,13 @@ class _Session:
 
     def _call(self, params: dict[str, Any], key: Any, where: str, at: Instant | None) -> None:
         name = params.get("name")
-        if "inputResponses" in params or "input_responses" in params:
-            state = either(params, "requestState", "request_state")
+        answers = either(params, "inputResponses", "input_responses")
+        state = either(params, "requestState", "request_state")
+        if answers is not None or state is not None:
             for index, (waiting, asked) in enumerate(self._waiting):
                 call = waiting.call
-                if call is not None and call.tool == name and (asked is None or asked == state):
+                is_same = asked == state or (asked is None and answers is not None)
+                if call is not None and call.tool == name and is_same:
                     del self._waiting[index]
                     call.warnings.append(f"request {str(key)!r} at {where} goes on with it")
                     alias = _Open(key, "tools/call", call, waiting.at, waiting.root)
