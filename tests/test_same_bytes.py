@@ -60,7 +60,7 @@ def test_there_is_something_to_compare(first, expected):
     assert len(lines) > 60
     assert len({json.loads(line)["format"] for line in lines}) >= 12
     receipts = [name for name in expected if name.startswith("receipts/")]
-    assert len(receipts) > 30
+    assert len(receipts) >= 30
     assert set(expected) - set(receipts) == {
         "duckdb",
         "exports/records.jsonl",
