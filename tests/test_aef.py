@@ -252,11 +252,16 @@ def rewrite(path: Path, records: list[dict[str, Any]], *, rehash: bool) -> Path:
 
 
 def resign(path: Path, **changes: Any) -> None:
-    """Make the manifest agree with the records' bytes."""
-    beside = path.with_name(f"{path.name}.manifest.json")
-    manifest = json.loads(beside.read_text("utf-8"))
+    """Make the manifest agree with the records' bytes, and with itself."""
+    manifest = read_manifest(path)
     manifest["records"] |= {"sha256": file_sha256(path)[0], **changes}
-    beside.write_text(json.dumps(manifest), "utf-8")
+    seal(path, manifest)
+
+
+def seal(path: Path, manifest: dict[str, Any]) -> None:
+    manifest.pop("manifest_sha256")
+    manifest["manifest_sha256"] = json_sha256(manifest)
+    path.with_name(f"{path.name}.manifest.json").write_text(json.dumps(manifest), "utf-8")
 
 
 def change_record(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
@@ -316,6 +321,17 @@ def no_json(path: Path) -> None:
     resign(path)
 
 
+def drop_record(path: Path) -> None:
+    """One record less, as if it had never been there, but for the count of the manifest."""
+    path.write_bytes(b"\n".join(path.read_bytes().splitlines()[1:]) + b"\n")
+    resign(path)
+
+
+def edit_manifest(path: Path) -> None:
+    beside = path.with_name(f"{path.name}.manifest.json")
+    beside.write_bytes(beside.read_bytes().replace(b"Please save.", b"Please burn."))
+
+
 def spoil_manifest(key: str, value: Any) -> Callable[[Path], None]:
     def apply(path: Path) -> None:
         beside = path.with_name(f"{path.name}.manifest.json")
@@ -346,6 +362,8 @@ REFUSED = [
     ("missing source", remove_source, "the kept source is gone"),
     ("missing manifest", remove_manifest, "no manifest"),
     ("missing line", drop_line, "the records were changed"),
+    ("missing record", drop_record, "the manifest counts 6 records, the file holds 5"),
+    ("edited manifest", edit_manifest, "the manifest was changed since it was written"),
     ("duplicate record", duplicate_record, "stands in line 1 already"),
     ("same run twice", same_cell_twice, "stands in line 1 already"),
     ("other schema", other_schema, "expected records of toolscore.run-record '1'"),

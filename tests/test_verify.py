@@ -188,6 +188,18 @@ def test_a_line_that_is_dropped_duplicated_moved_or_cut_is_caught(
     assert any(words in sentence for sentence in broken(verify(path)))
 
 
+def test_texts_that_are_no_unicode_verify_as_they_were_written(tmp_path):
+    folder = make(tmp_path / "p", 2)
+    path = folder / "runs/first.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"It is done", b"It is \\ud800 done"))
+    rebuild(folder)
+    records = folder / "out/records.jsonl"
+    assert rb"\ud800" in records.read_bytes()
+    assert broken(verify(records, regrade=True)) == []
+    flipped(records, records.read_bytes().index(rb"\ud800") + 5, records.read_bytes())
+    assert not verify(records).is_whole
+
+
 def test_a_record_forged_with_a_hash_of_its_own_is_caught_by_its_source(project):
     from toolscore_pipeline.export import write_export
     from toolscore_pipeline.export.records import finished

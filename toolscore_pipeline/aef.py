@@ -28,7 +28,7 @@ from toolscore_pipeline.export import manifest_path, validate_manifest, validate
 from toolscore_pipeline.export.bundles import Evidence
 from toolscore_pipeline.export.manifest import producer
 from toolscore_pipeline.export.records import SCHEMA_NAME, SCHEMA_VERSION
-from toolscore_pipeline.hashing import file_sha256
+from toolscore_pipeline.hashing import file_sha256, json_sha256
 from toolscore_pipeline.jsonio import strict_loads
 
 SUPPORTED_VERSION = "0.6.0"
@@ -85,12 +85,15 @@ def read_manifest(source: str | Path) -> dict[str, Any]:
     """The manifest of an export, given its records' file, its manifest, or the folder of a bundle.
 
     Raises:
-        InputError: there is none, or it is none of ours.
+        InputError: there is none, it is none of ours, or it was changed.
     """
     path = find_records(source)
     file = manifest_path(path)
     try:
-        value, _ = strict_loads(file.read_bytes())
+        data = file.read_bytes()
+        value, flags = strict_loads(data)
+        if "lone_surrogate" in flags:  # its hash is of the text as it was
+            value = json.loads(data)
     except FileNotFoundError:
         raise InputError("there is no manifest of these records", path=file) from None
     except OSError as error:
@@ -101,6 +104,9 @@ def read_manifest(source: str | Path) -> dict[str, Any]:
     if problems:
         raise InputError("; ".join(problems[:5]), path=file)
     found: dict[str, Any] = value
+    sealed = {name: item for name, item in found.items() if name != "manifest_sha256"}
+    if found["manifest_sha256"] != json_sha256(sealed):
+        raise InputError("the manifest was changed since it was written", path=file)
     return found
 
 
