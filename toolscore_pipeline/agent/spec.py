@@ -350,14 +350,19 @@ class _Reader:
         if value is None:
             return default
         kinds = (int,) if is_whole else (int, float)
-        is_low = isinstance(value, kinds) and (value <= low if is_open else value < low)
-        if not isinstance(value, kinds) or isinstance(value, bool) or is_low or value > high:
+        # Said so that NaN, which is neither above nor below anything, is none.
+        is_within = isinstance(value, kinds) and (
+            low < value <= high if is_open else low <= value <= high
+        )
+        if isinstance(value, bool) or not is_within or value in (math.inf, -math.inf):
             what = "a whole number" if is_whole else "a number"
-            bound = f"above {low:g}" if is_open else f"of {low:g} or more"
+            bound = f" above {low:g}" if is_open else f" of {low:g} or more"
             if high < math.inf:
-                bound = f"from {low:g} to {high:g}"
+                bound = f" from {low:g} to {high:g}"
+            elif low == -math.inf:
+                bound = ""
             shown = value if isinstance(value, (int, float)) else _kind(value)
-            self.fail(f"expected {what} {bound}, got {shown}", child_path(place, key))
+            self.fail(f"expected {what}{bound}, got {shown}", child_path(place, key))
             return default
         return value
 
@@ -458,23 +463,30 @@ class _Reader:
         budget = self.keys(data.get("budget") or {}, _BUDGET_KEYS, "$.budget")
         rules, guard_tools, guard_python = self.guard(data)
         name = self.text(data, "name", "$", _REQUIRED)
-        if server is None:
+        repetitions = self.number(data, "repetitions", "$", 1, 1, is_whole=True)
+        seed = self.number(data, "seed", "$", 0, -math.inf, is_whole=True)
+        max_usd = self.number(budget, "max_usd", "$.budget", None, 0)
+        allow_unknown_price = self.flag(budget, "allow_unknown_price", "$.budget", False)
+        limits = self.limits(data)
+        allow_tools = self.texts(data, "allow_tools", "$") or ("*",)
+        verify = self.verify(data)
+        if server is None:  # only now, so that every other problem was found as well
             return None
         return AgentSpec(
             name=name,
             server=server,
             arms=tuple(arms),
             tasks=tuple(tasks),
-            repetitions=self.number(data, "repetitions", "$", 1, 1, is_whole=True),
-            seed=self.number(data, "seed", "$", 0, -math.inf, is_whole=True),
-            max_usd=self.number(budget, "max_usd", "$.budget", None, 0),
-            allow_unknown_price=self.flag(budget, "allow_unknown_price", "$.budget", False),
-            limits=self.limits(data),
+            repetitions=repetitions,
+            seed=seed,
+            max_usd=max_usd,
+            allow_unknown_price=allow_unknown_price,
+            limits=limits,
             guard_rules=rules,
             guard_tools=guard_tools,
             guard_python=guard_python,
-            allow_tools=self.texts(data, "allow_tools", "$") or ("*",),
-            verify=self.verify(data),
+            allow_tools=allow_tools,
+            verify=verify,
             path=self.path,
             sha256=json_sha256(value),
         )
