@@ -22,7 +22,7 @@ COMPILE := $(LOCKER)/bin/uv --quiet pip compile --universal --python-version 3.1
 	--generate-hashes --custom-compile-command "make lock" --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup oracle aef-oracle demo test test-duckdb2 lint format ui bench bench-smoke lock clean
+.PHONY: help setup oracle aef-oracle demo test test-duckdb2 lint format ui bench bench-smoke docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,12 +94,15 @@ bench: setup oracle ## measure against the targets, with the reference library b
 bench-smoke: setup oracle ## the same on few rows, to see that it runs
 	@$(BIN)/python -m bench --smoke
 
+docs: setup ## build the documentation site into site/ and check its links
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 lock: ## renew the locks in requirements/
 	@test -x $(LOCKER)/bin/uv || { $(PYTHON) -m venv $(LOCKER) && $(LOCKER)/bin/python -m pip install -qq uv; }
 	@$(COMPILE) --extra agent --extra aef --extra dev -o requirements/dev.txt pyproject.toml requirements/dev.in
 	@for name in aef-oracle duckdb2 oracle pip; do $(COMPILE) -o requirements/$$name.txt requirements/$$name.in; done
 
 clean: ## remove what was built, the environments too
-	@rm -rf .venv $(ORACLE) $(AEF_ORACLE) $(DUCKDB2) $(LOCKER) build dist toolscore-demo .toolscore .dagster
+	@rm -rf .venv $(ORACLE) $(AEF_ORACLE) $(DUCKDB2) $(LOCKER) build dist site toolscore-demo .toolscore .dagster
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
