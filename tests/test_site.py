@@ -1,4 +1,4 @@
-"""The site of the documentation: its links lead somewhere, and its pages ask nobody for anything."""
+"""The site of the documentation: its links lead somewhere, and its pages load nothing from afar."""
 
 from __future__ import annotations
 
