@@ -68,6 +68,7 @@ def command(
     out.print(f"  {project.published}  the warehouse, to read with any DuckDB client")
     for path in report.exports or {str(export.path): 0 for export in project.exports}:
         out.print(f"  {path}  run records, with a manifest beside them")
+    out.print(f"  toolscore report --project {folder}  one page of verdicts and failing runs")
     out.print(f"  toolscore status --project {folder}")
     out.print(f'  toolscore sql --project {folder} "select * from marts.variant_stats"')
     out.print(f"  toolscore ui --project {folder}  the same as assets in Dagster")
