@@ -128,6 +128,45 @@ def test_a_disk_that_takes_no_more_is_told_in_a_sentence_and_loses_nothing(proje
     assert verify(project).is_whole
 
 
+# A file system of its own in memory, which nothing outside of the process sees.
+ON_A_SMALL_DISK = """
+mount -t tmpfs -o size="$SIZE" none "$DISK" && cp -a "$PROJECT/." "$DISK" || exit 99
+cd "$DISK"
+"$PYTHON" -m toolscore_pipeline regrade --warehouse
+code=$?
+cp -a "$DISK/." "$AFTER" || exit 98
+exit $code
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spare", [60_000, 500_000])
+def test_a_full_disk_is_told_in_a_sentence_and_loses_nothing(project, expected, tmp_path, spare):
+    disk, after = tmp_path / "disk", tmp_path / "after"
+    disk.mkdir()
+    after.mkdir()
+    blocks = sum(-(-path.stat().st_size // 4096) + 1 for path in project.rglob("*"))
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", ON_A_SMALL_DISK],
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "PYTHON": sys.executable, "SIZE": str(blocks * 4096 + spare)}
+        | {"DISK": str(disk), "PROJECT": str(project), "AFTER": str(after)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode in (1, 99) and "toolscore" not in done.stderr:
+        pytest.skip(f"no file system can be made here: {done.stderr.strip()}")
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith(f"error: {disk / 'warehouse.duckdb'}: ")
+    assert done.stderr.endswith("what was committed before stays\n")
+    assert ask(after, "select count(*) from marts.latest_grades") == [(300,)]
+    process = start(after)
+    assert process.communicate(timeout=300)[1] == ""
+    assert hashes(after) == expected[0]
+
+
 def test_receipts_that_cannot_be_written_are_told_and_the_regrade_stays(
     project, expected, capsys, monkeypatch
 ):
