@@ -41,6 +41,23 @@ def test_a_credential_is_not_printed(tmp_path, capsys):
         assert "\x1b" not in shown
 
 
+def test_records_that_cannot_be_read_are_told_of_and_the_others_are_shown(tmp_path, capsys):
+    path = tmp_path / "runs.jsonl"
+    good = json.dumps({"task": "t\x1b[2J", "calls": [{"tool": "search"}]})
+    path.write_text(f'{good}\n{{"calls": [{{"tool"\n{good}\n"alone"\n', encoding="utf-8")
+    assert main(["inspect", str(path), "--limit", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "2 runs, read as plain" in shown
+    assert f"refused: {path}:2: not JSON: it ends early" in " ".join(shown.split())
+    assert "1 more refused" in shown
+    assert "task t\\x1b[2J" in shown
+    assert main(["inspect", str(path), "--json", "-"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [reject["line"] for reject in report["rejects"]] == [2, 4]
+    path.write_text('"alone"\n{"calls": [\n', encoding="utf-8")
+    assert main(["inspect", str(path)]) == 2
+
+
 def test_a_file_that_is_no_trace_is_refused_in_a_sentence(tmp_path, capsys):
     path = tmp_path / "notes.txt"
     path.write_text("not json", encoding="utf-8")

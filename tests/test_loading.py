@@ -32,6 +32,7 @@ from toolscore_pipeline.loading import (
     excerpt_of,
     load_documents,
     loader_version,
+    read_file,
     stem_of,
 )
 from toolscore_pipeline.model import Call, Run
@@ -118,6 +119,15 @@ def test_a_byte_order_mark_crlf_and_blank_lines_are_tolerated(tmp_path: Path) ->
     batch = load(file)
     assert sorted(rows_of(batch.runs, "locator")) == ["line 1", "line 4"]
     assert batch.rejects.num_rows == 0
+
+
+def test_odd_json_of_a_message_a_line_is_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "messages.jsonl"
+    asked = b'{"role": "user", "content": "a", "content": "b"}\n'
+    called = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "t"}}]}
+    path.write_bytes(asked + lines(called) + asked)
+    [run] = read_file(path)
+    assert run.warnings == ["an object repeats a key; the last value was taken (line 1 and 1 more)"]
 
 
 def test_parquet_rows_are_runs(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from toolscore_pipeline import formats, jsonio
 from toolscore_pipeline.arrays import empty_table, rows_table
 from toolscore_pipeline.errors import InputError, UsageError
 from toolscore_pipeline.evidence_tables import CALLS_SCHEMA, RUNS_SCHEMA, Ordinals, TableBuilder
-from toolscore_pipeline.formats import run_rows
+from toolscore_pipeline.formats import plain, run_rows
 from toolscore_pipeline.formats._common import integer
 from toolscore_pipeline.formats._fast_rows import RowTables
 from toolscore_pipeline.hashing import file_sha256
@@ -76,6 +76,8 @@ _TOO_MANY_PARTS = (
     f"a file with more than {MAX_DOCUMENT_BYTES >> 20} MB of messages, spans or events is not read "
     "to its end; split it"
 )
+# Formats whose runs take the model's name for their variant when they name none.
+_NAMED_BY_MODEL = (plain.NAME, run_rows.NAME)
 _LINE_SUFFIXES = (".jsonl", ".ndjson", ".jsonlines")
 _PACKED_SUFFIXES = (".gz", ".zst", ".zstd")
 _TRACE_SUFFIXES = (".json", *_LINE_SUFFIXES, ".eval", ".parquet")
@@ -229,6 +231,24 @@ def read_file(path: str | Path, format: str = formats.AUTO) -> list[Run]:
         InputError: when the file, or any record of it, cannot be read.
         UsageError: when nobody knows the format.
     """
+    runs, refused = read_readable(path, format)
+    if refused:
+        raise refused[0]
+    return runs
+
+
+def read_readable(
+    path: str | Path, format: str = formats.AUTO
+) -> tuple[list[Run], list[InputError]]:
+    """The runs of one file, and why each record that could not be read was refused.
+
+    Args:
+        path, format: as for :func:`read_file`.
+
+    Raises:
+        InputError: when nothing in the file can be read.
+        UsageError: when nobody knows the format.
+    """
     file = Path(path)
     if not os.path.isfile(file):
         got = "a folder" if os.path.isdir(file) else "a pipe or device"
@@ -241,10 +261,13 @@ def read_file(path: str | Path, format: str = formats.AUTO) -> list[Run]:
     reader = _RunReader({}, None, [file])
     for _ in reader.load_file(source, file, str(path)):
         pass
-    if reader.refused:
-        reason, line, json_path = reader.refused[0]
-        raise InputError(reason, path=path, line=line, json_path=json_path)
-    return reader.runs
+    refused = [
+        InputError(reason, path=path, line=line, json_path=json_path)
+        for reason, line, json_path in reader.refused
+    ]
+    if reader.has_failed:
+        raise refused[0]
+    return reader.runs, refused
 
 
 def _shown(source: Source, file: Path) -> str:
@@ -364,6 +387,8 @@ class _Document:
     rejects: list[tuple[Any, ...]] = field(default_factory=list)
     ordinals: Ordinals = field(default_factory=dict)
     formats: set[str] = field(default_factory=set)
+    # What was odd about the JSON of records that are parts of runs, by line.
+    part_flags: dict[int, jsonio.Flags] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path | None:
@@ -534,7 +559,7 @@ class _Loader:
             if file is None:
                 continue
             if source.variant is not None and (
-                run.variant is None or (run.format == run_rows.NAME and run.variant == run.model)
+                run.variant is None or (run.format in _NAMED_BY_MODEL and run.variant == run.model)
             ):
                 run.variant = _variant_of(source, file)
             if run.task is None and (run.format != run_rows.NAME or source.task is not None):
@@ -723,6 +748,8 @@ class _Loader:
                 elif isinstance(value, dict) and formats.is_fragment(value):
                     parts.append(value)
                     part_lines.append(line)
+                    if flags:
+                        document.part_flags[line] = flags
                     continue
                 else:
                     found = formats.read_value(
@@ -767,6 +794,8 @@ class _Loader:
                 continue
             for run in runs:
                 _place_on_lines(run, lines)
+            told = runs[0].warnings if len(runs) == 1 else document.warnings
+            told.extend(_flag_sentences(document.part_flags, lines))
             self._add(document, runs)
             return
 
@@ -965,6 +994,15 @@ def _parses(line: bytes) -> bool:
     return isinstance(value, (dict, list))
 
 
+def _flag_sentences(found: Mapping[int, jsonio.Flags], lines: list[int]) -> Iterator[str]:
+    """What was odd about the JSON of ``lines``, each oddity once, with the first line it is on."""
+    for flag, sentence in FLAG_SENTENCES.items():
+        flagged = [line for line in lines if flag in found.get(line, ())]
+        if flagged:
+            more = f" and {len(flagged) - 1} more" if len(flagged) > 1 else ""
+            yield f"{sentence} (line {flagged[0]}{more})"
+
+
 class _RunReader(_Loader):
     """Keeps the runs of documents as objects instead of making tables of them."""
 
@@ -974,12 +1012,14 @@ class _RunReader(_Loader):
         super().__init__(*arguments)
         self.runs: list[Run] = []
         self.refused: list[tuple[str, int | None, str | None]] = []
+        self.has_failed = False
 
     def _add(self, document: _Document, runs: list[Run]) -> None:
         self.runs.extend(runs)
         document.run_count += len(runs)  # a file of lines without any run is refused
 
     def _finish(self, document: _Document, version: str) -> None:
+        self.has_failed = document.error is not None
         for _, _, line, json_path, reason, _ in document.rejects:
             self.refused.append((reason, line, json_path))
 

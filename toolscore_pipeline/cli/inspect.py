@@ -11,6 +11,7 @@ import typer
 from toolscore_pipeline.cli.output import console, table, write_json
 from toolscore_pipeline.credentials import redact_value
 from toolscore_pipeline.model import MISSING, Call, Run
+from toolscore_pipeline.reports.safe import plain
 
 _WIDTH = 60
 _LONGEST = 16 << 20
@@ -28,10 +29,17 @@ def command(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
     """Show the format of a trace, its calls, results and answer, and what was odd about it."""
-    from toolscore_pipeline.loading import read_file
+    from toolscore_pipeline.loading import read_readable
 
-    runs = read_file(file, format=format)
-    report: dict[str, Any] = {"file": str(file), "runs": [describe_run(run) for run in runs]}
+    runs, refused = read_readable(file, format=format)
+    report: dict[str, Any] = {
+        "file": str(file),
+        "runs": [describe_run(run) for run in runs],
+        "rejects": [
+            {"line": error.line, "json_path": error.json_path, "reason": error.reason}
+            for error in refused
+        ],
+    }
     out = console(quiet=quiet or json_path == "-")
     formats = ", ".join(sorted({run.format for run in runs}))
     count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
@@ -44,6 +52,10 @@ def command(
         _print_run(out, run, number if len(runs) > 1 else None)
     if len(shown) < len(runs):
         out.print(f"... and {len(runs) - len(shown)} more; --limit 0 shows all")
+    for error in refused[: limit or None]:
+        out.print(f"refused: {plain(str(error))}")
+    if limit and len(refused) > limit:
+        out.print(f"... and {len(refused) - limit} more refused; --limit 0 shows all")
     if json_path:
         write_json(json_path, report)
 
@@ -127,7 +139,7 @@ def _print_run(out: Any, run: dict[str, Any], number: int | None) -> None:
     if run["locator"]:
         heading.append(f"at {run['locator']}")
     if heading or names:
-        out.print("  ".join([*heading, *names]))
+        out.print("  ".join(map(plain, [*heading, *names])))
     out.print(
         table(
             ("call", "tool", "arguments", "outcome", "result"),
@@ -151,7 +163,7 @@ def _print_run(out: Any, run: dict[str, Any], number: int | None) -> None:
         f" {held['with_result']}, duration of {held['with_duration']}, cost of {held['with_cost']}"
     )
     for warning in [*run["warnings"], *(w for call in run["calls"] for w in call["warnings"])]:
-        out.print(f"warning: {warning}")
+        out.print(f"warning: {plain(warning)}")
 
 
 def _flag(call: dict[str, Any]) -> str:
