@@ -302,6 +302,13 @@ def test_a_refusal_is_an_answer() -> None:
 # --- detection ------------------------------------------------------------------------------------
 
 
+def test_what_stands_beside_plain_calls_is_kept() -> None:
+    row = {"calls": [{"tool": "t"}], "task": "a", "model": "m", "cost_usd": 0.5, "note": "x"}
+    [run] = read_value(row)
+    assert (run.format, run.task, run.model, run.cost_usd) == ("plain", "a", "m", 0.5)
+    assert run.attributes == {"note": "x"}
+
+
 def test_a_format_says_why_it_recognises_a_value() -> None:
     [hit, *_] = detect({"calls": []})
     assert (hit.format, hit.why) == ("plain", "an object with a 'calls' list")

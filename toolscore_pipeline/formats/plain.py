@@ -68,13 +68,19 @@ def read(value: Any) -> list[Run]:
     """One run; a call that names no tool is kept under an empty name, with a warning."""
     if isinstance(value, dict) and "calls" not in value:
         return [Run(calls=[read_call(value, "$")], format=NAME)]
-    items = value["calls"] if isinstance(value, dict) else value
-    prefix = "$.calls" if isinstance(value, dict) else "$"
-    if not isinstance(items, list):
-        raise InputError("'calls' is no list", json_path=prefix)
+    if isinstance(value, dict):
+        from toolscore_pipeline.formats import run_rows  # which reads its calls with this module
+
+        if not isinstance(value["calls"], list):
+            raise InputError("'calls' is no list", json_path="$.calls")
+        run = run_rows.read_row(value)
+        run.format = NAME
+        return [run]
+    if not isinstance(value, list):
+        raise InputError("calls must be a list or an object with 'calls'")
     run = Run(format=NAME)
-    for index, item in enumerate(items):
-        where = f"{prefix}[{index}]"
+    for index, item in enumerate(value):
+        where = f"$[{index}]"
         if not isinstance(item, dict):
             raise InputError("a call must be an object", json_path=where)
         run.calls.append(read_call(item, where))
