@@ -9,19 +9,23 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
 from tests.project_helpers import PROJECT, ask, make_project, rows, write_rows
-from toolscore_pipeline.cli.ui import _end_with_parent
+from tests.ui_helpers import (
+    DONE,
+    ROOT,
+    UiProcess,
+    graphql,
+    patience,
+    processes_on,
+    wait_for,
+)
 
-ROOT = Path(__file__).resolve().parent.parent
 STRICTER = """\
 contract_version: 2
 required: [{tool: search}, {tool: save}]
@@ -31,41 +35,6 @@ weights: {required_call_recall: 1.0}
 EXPORT = "exports: [{name: records, format: aef, path: out/records.jsonl}]\n"
 
 
-def patience() -> float:
-    """A minute, and as much longer as others keep this machine busy."""
-    return 60 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-
-
-def wait_for(what: str, is_there: Callable[[], bool], seconds: float | None = None) -> float:
-    """Wait until something is there; how long it took."""
-    started, limit = time.monotonic(), seconds or patience()
-    while not is_there():
-        assert time.monotonic() - started < limit, f"{what}: not within {limit:.0f} seconds"
-        time.sleep(0.3)
-    return time.monotonic() - started
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def graphql(address: str, query: str, variables: dict[str, Any] | None = None) -> dict[str, Any]:
-    request = urllib.request.Request(
-        f"{address}/graphql",
-        json.dumps({"query": query, "variables": variables or {}}).encode(),
-        {"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=60) as response:
-        answer: dict[str, Any] = json.load(response)
-    assert "errors" not in answer, answer
-    data: dict[str, Any] = answer["data"]
-    return data
-
-
-RUNS = """{ runsOrError { ... on Runs { results {
-  runId status assetSelection { path } startTime } } } }"""
 LAUNCH = """
 mutation Launch($params: ExecutionParams!) {
   launchPipelineExecution(executionParams: $params) {
@@ -86,43 +55,16 @@ query Row($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on Asse
   assetMaterializations(limit: 1) { metadataEntries { label ... on IntMetadataEntry { intValue } } }
 } } }
 """
-DONE = ("SUCCESS", "FAILURE", "CANCELED")
 
 
-class Ui:
-    """A running ``toolscore ui`` on a project."""
+class Ui(UiProcess):
+    """A running ``toolscore ui`` on a project with an export."""
 
     def __init__(self, folder: Path) -> None:
         make_project(folder, 24)
         (folder / "toolscore.yaml").write_text(PROJECT + EXPORT, encoding="utf-8")
-        self.folder = folder
         self.records = folder / "out/records.jsonl"
-        port = free_port()
-        self.address = f"http://127.0.0.1:{port}"
-        self.log = folder.parent / "ui.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "toolscore_pipeline", "ui", "--port", str(port)],
-                cwd=folder,
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_end_with_parent,  # also when the tests are killed
-            )
-
-    def is_up(self) -> bool:
-        assert self.process.poll() is None, self.log.read_text(errors="replace")[-2000:]
-        try:
-            urllib.request.urlopen(f"{self.address}/server_info", timeout=5).close()
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return False
-        return True
-
-    def runs(self) -> list[dict[str, Any]]:
-        """Dagster's runs, the newest first."""
-        found: list[dict[str, Any]] = graphql(self.address, RUNS)["runsOrError"]["results"]
-        return found
+        super().__init__(folder)
 
     def is_quiet(self) -> bool:
         """Whether no run is going on, now and a few looks of the sensors later."""
@@ -143,21 +85,6 @@ class Ui:
         return self.records.read_bytes().count(b"\n") if self.records.is_file() else 0
 
 
-def processes_on(folder: Path) -> list[int]:
-    """Processes that work in a folder, or were told of it."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            told = str(folder).encode() in (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if told:
-            found.append(int(entry.name))
-    return found
-
-
 @pytest.fixture(scope="module")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
     running = Ui(tmp_path_factory.mktemp("ui") / "p")
@@ -165,9 +92,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
         wait_for("the webserver", running.is_up, 4 * patience())
         yield running
     finally:
-        if running.process.poll() is None:
-            os.killpg(running.process.pid, signal.SIGTERM)
-            running.process.wait(60)
+        running.stop()
 
 
 @pytest.mark.slow
@@ -247,7 +172,7 @@ def test_the_ui_ends_with_all_its_children(ui: Ui) -> None:
     assert ui.process.wait(60) == 0
     wait_for("the end of every child", lambda: processes_on(ui.folder) == [], 30)
     with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", int(ui.address.rsplit(":", 1)[1]))) != 0
+        assert probe.connect_ex(("127.0.0.1", ui.port)) != 0
 
 
 @pytest.mark.slow
