@@ -155,15 +155,13 @@ def _check(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statemen
     if len(statements) != 1:
         raise InputError(f"expected one statement, got {len(statements)}")
     [statement] = statements
-    text = statement.query
-    if statement.type == duckdb.StatementType.EXPLAIN:
+    text, kind = statement.query, _kind(statement)
+    if kind == "EXPLAIN":
         text = _without_explain(text)
         inner = connection.extract_statements(text) if text else []
-        kind = inner[0].type if len(inner) == 1 else statement.type
-    else:
-        kind = statement.type
-    if kind != duckdb.StatementType.SELECT:
-        raise InputError(f"expected a SELECT, got {kind.name}; the published copy is read-only")
+        kind = _kind(inner[0]) if len(inner) == 1 else kind
+    if kind != "SELECT":
+        raise InputError(f"expected a SELECT, got {kind}; the published copy is read-only")
     row = connection.execute("select json_serialize_sql($1)", [text]).fetchone()
     tree = json.loads(row[0] if row else "{}")
     if tree.get("error", True):
@@ -172,6 +170,13 @@ def _check(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statemen
     for name in _out_of_reach(tree):
         raise InputError(f"the function {name} is out of reach; --unsafe lifts this")
     return statement
+
+
+def _kind(statement: duckdb.Statement) -> str:
+    try:
+        return str(statement.type.name)
+    except ValueError:  # DuckDB knows kinds that its Python client has no name for
+        return "another statement"
 
 
 def _without_explain(text: str) -> str:
