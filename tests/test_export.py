@@ -35,6 +35,7 @@ from toolscore_pipeline.export.inputs import number_repetitions
 from toolscore_pipeline.export.otel import log_records
 from toolscore_pipeline.export.records import call_ids, full_locator, redact_record, run_status
 from toolscore_pipeline.hashing import canonical_json, json_sha256
+from toolscore_pipeline.verify import verify_export
 
 SOURCE = {"kind": "run_rows", "path": "runs.jsonl", "sha256": "5" * 64, "line": 3}
 
@@ -874,3 +875,8 @@ def test_locators_of_every_format_open_through_a_warehouse(tmp_path: Path) -> No
     trace = sha256((TRACES / "plain.json").read_bytes())
     assert {call["source"]["artifact"] for call in receipt["requested_calls"]} == {trace}
     assert receipt["source"]["sha256"] == sha256((TRACES / "receipt.json").read_bytes())
+    # What is kept is enough to read every record again.
+    shutil.rmtree(project)
+    found = verify_export(kept / "records.jsonl")
+    assert (found.broken, found.unchecked) == ([], [])
+    assert found.checked["evidence"] == len(made)

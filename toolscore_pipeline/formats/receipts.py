@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,7 @@ def read(value: Any, base: Path | None = None) -> list[Run]:
     trace = inputs.get("trace") if isinstance(inputs, dict) else None
     if not isinstance(trace, dict) or not isinstance(trace.get("path"), str):
         raise InputError("the receipt names no trace", json_path="$.inputs.trace.path")
-    found = trace_file(trace["path"], base)
+    found = trace_file(trace, base)
     if found is None:
         raise InputError(
             f"the receipt's trace {trace['path']!r} does not exist",
@@ -75,15 +77,22 @@ def read(value: Any, base: Path | None = None) -> list[Run]:
     return runs
 
 
-def trace_file(path: str, base: Path | None) -> Path | None:
+def trace_file(trace: Mapping[str, Any], base: Path | None) -> Path | None:
     """The trace that a receipt names; None when it is not there.
 
     Args:
-        path: its path in the receipt.
-        base: the receipt's folder; the trace is looked for from the current folder and from there.
+        trace: its ``path`` and ``sha256`` in the receipt.
+        base: the receipt's folder. The trace is looked for from the current folder, from there, and
+            beside the receipt by its hash, as an export keeps it.
     """
-    named = Path(path)
-    places = (
-        [named] if base is None or named.is_absolute() else [named, base / named, base / named.name]
-    )
+    named, sha256 = Path(trace["path"]), str(trace.get("sha256"))
+    places = [named]
+    if base is not None:
+        if not named.is_absolute():
+            places += [base / named, base / named.name]
+        if _HASH.fullmatch(sha256):
+            places += sorted(base.glob(f"{sha256}*"))
     return next((place for place in places if place.is_file()), None)
+
+
+_HASH = re.compile(r"[0-9a-f]{64}")
