@@ -240,6 +240,8 @@ def test_an_asset_shows_rows_columns_preview_and_picture(seat: Seat, everything:
     picture = seat.page.locator("img[src^='data:image/png']").first
     picture.wait_for()
     assert picture.evaluate("image => image.naturalWidth") > 200
+    # The window has come to rest when its button could be pressed.
+    seat.page.get_by_role("button").filter(has_text="Close").click(trial=True)
 
 
 def test_grades_show_their_evidence_as_figures(seat: Seat, everything: str) -> None:
