@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from toolscore_pipeline.errors import InputError, ReceiptMismatchError
-from toolscore_pipeline.formats import read_value
+from toolscore_pipeline.formats import is_fragment, read_value
 from toolscore_pipeline.formats.inspect_ai import read_archive
 from toolscore_pipeline.model import MISSING, Run
 
@@ -77,6 +77,37 @@ def test_side_chains_add_calls_and_no_answers() -> None:
     )  # fmt: skip
     assert len(run.calls) == 1
     assert run.final_answer is None  # a call came after it
+
+
+def test_entries_of_unknown_types_are_left_out_and_named() -> None:
+    note = {"type": "hologram", "sessionId": "s", "data": {}}
+    run = one([entry(1, "assistant", [used("a")]), note, note])
+    assert len(run.calls) == 1
+    assert run.warnings == ["entries of unknown types were left out: 'hologram' (2)"]
+    assert is_fragment(note)
+    assert not is_fragment({"type": "x", "sessionId": "s", "calls": []})
+
+
+def test_a_printed_stream_ends_with_its_cost() -> None:
+    def printed(kind: str, content: Any, parent: str | None = None) -> dict[str, Any]:
+        message = {"role": kind, "content": content}
+        return {"type": kind, "message": message, "parent_tool_use_id": parent, "session_id": "s"}
+
+    text = {"type": "text", "text": "done"}
+    run = one(
+        [
+            {"type": "system", "subtype": "init", "session_id": "s", "tools": []},
+            printed("assistant", [used("a")]),
+            printed("assistant", [{**text, "text": "aside"}], parent="a"),
+            printed("user", [given("a")]),
+            printed("assistant", [text]),
+            {"type": "result", "subtype": "success", "session_id": "s", "is_error": False,
+             "result": "done", "total_cost_usd": 0.25, "duration_ms": 1500},
+        ]
+    )  # fmt: skip
+    assert [call.result for call in run.calls] == ["x"]
+    assert (run.final_answer, run.cost_usd, run.duration_seconds) == ("done", 0.25, 1.5)
+    assert (run.status, run.warnings) == (None, [])
 
 
 def test_each_session_is_a_run() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from toolscore_pipeline.errors import InputError
@@ -14,8 +15,10 @@ from toolscore_pipeline.formats._common import (
     Reply,
     add_usage,
     dicts,
+    first_of,
     id_text,
     instant,
+    number,
     one_text,
     text_of,
 )
@@ -36,15 +39,20 @@ _NOTES = Names(
         "ai-title", "pr-link", "mode", "tag",
     }
 )  # fmt: skip
+# The log on disk writes sessionId, the printed stream session_id.
+_SESSION_KEYS = frozenset({"sessionId", "session_id"})
+_MARKS = _SESSION_KEYS | {"uuid"}
+# What an entry of another format beside a session's id holds.
+_FOREIGN = frozenset({"role", "jsonrpc", "message", "payload", "calls", "messages", "choices"})
 
 
 def detect(value: Any) -> Detection | None:
-    """Entries with a ``sessionId`` and a ``message`` of type user or assistant."""
+    """Entries with a session's id and a ``message`` of type user or assistant."""
     if isinstance(value, dict):
         return Detection(NAME, 0.9, "a session entry") if _is_entry(value) else None
     if isinstance(value, list) and value:
         count = sum(_is_turn(item) for item in value)
-        if count and all(_is_entry(item) for item in value):
+        if count and all(_is_entry(item) or _is_note(item) for item in value):
             return Detection(NAME, 0.96, f"{count} session entries with a 'sessionId'")
     return None
 
@@ -54,7 +62,7 @@ def _is_turn(value: Any) -> bool:
         isinstance(value, dict)
         and value.get("type") in ("user", "assistant")
         and isinstance(value.get("message"), dict)
-        and ("sessionId" in value or "uuid" in value)
+        and not _MARKS.isdisjoint(value)
     )
 
 
@@ -66,9 +74,19 @@ def _is_entry(value: Any) -> bool:
     return value.get("type") in _NOTES and "jsonrpc" not in value and "role" not in value
 
 
+def _is_note(value: Any) -> bool:
+    """Whether ``value`` is an entry of a type that only newer versions of the tool know."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("type"), str)
+        and not _SESSION_KEYS.isdisjoint(value)
+        and _FOREIGN.isdisjoint(value)
+    )
+
+
 def is_fragment(record: Any) -> bool:
     """One entry, alone on its line."""
-    return _is_entry(record)
+    return _is_entry(record) or _is_note(record)
 
 
 def read(value: Any) -> list[Run]:
@@ -78,19 +96,27 @@ def read(value: Any) -> list[Run]:
         raise InputError("session entries must be a list or an object")
     sessions: dict[str | None, _Session] = {}
     last: str | None = None
+    unknown: Counter[str] = Counter()
     for index, entry in enumerate(entries):
         where = f"$[{index}]" if entries is value else "$"
         if not isinstance(entry, dict):
             raise InputError("a session entry must be an object", json_path=where)
+        name = id_text(first_of(entry, ("sessionId", "session_id"))) or last
         if not _is_turn(entry):
+            if entry.get("type") == "result" and name in sessions:
+                sessions[name].result(entry)
+            elif not _is_entry(entry):
+                unknown[str(entry.get("type"))] += 1
             continue
-        name = id_text(entry.get("sessionId")) or last
         last = name
         sessions.setdefault(name, _Session(name)).entry(entry, where)
     runs = [session.finish() for session in sessions.values()]
     if len(runs) > 1:
         for run in runs:
             run.locator = f"session {(run.attributes or {}).get('session_id')}"
+    if runs and unknown:
+        types = ", ".join(f"{kind!r} ({count})" for kind, count in sorted(unknown.items())[:10])
+        runs[0].warnings.append(f"entries of unknown types were left out: {types}")
     if not runs:
         raise InputError("the session holds no user or assistant entry")
     return runs
@@ -134,7 +160,7 @@ class _Session:
         if entry.get("isApiErrorMessage") is True:
             run.error = text or "an API error"
             return
-        is_side = entry.get("isSidechain") is True
+        is_side = _is_side(entry)
         name = id_text(message.get("id"))
         if not is_side:
             # Each block of one message is an entry of its own, under the message's id.
@@ -156,7 +182,7 @@ class _Session:
         self, entry: dict[str, Any], message: dict[str, Any], where: str, at: Instant | None
     ) -> None:
         content = message.get("content")
-        is_side = entry.get("isSidechain") is True
+        is_side = _is_side(entry)
         if not (is_side or entry.get("isMeta") or entry.get("isCompactSummary")):
             self.talk.user(text_of(content))
         for index, part in dicts(content):
@@ -179,11 +205,28 @@ class _Session:
                 reply.is_denied, reply.deny_reason = True, said
             self.talk.reply(reply, part.get("tool_use_id"))
 
+    def result(self, entry: dict[str, Any]) -> None:
+        """The entry that ends a printed stream: what the session cost and how long it took."""
+        run = self.talk.run
+        run.cost_usd = number(entry.get("total_cost_usd"))
+        milliseconds = number(entry.get("duration_ms"))
+        if milliseconds is not None:
+            run.duration_seconds = milliseconds / 1000
+        if entry.get("is_error") is True:
+            run.status = "error"
+            run.error = run.error or id_text(first_of(entry, ("result", "subtype")))
+
     def finish(self) -> Run:
         for usage in self._usages.values():
             add_usage(self.talk.run, usage)
         run = self.talk.finish()
         if self._first is not None and self._last is not None:
             run.started_at, run.ended_at = self._first.at, self._last.at
-            run.duration_seconds = (self._last.nanoseconds - self._first.nanoseconds) / 1e9
+            if run.duration_seconds is None:
+                run.duration_seconds = (self._last.nanoseconds - self._first.nanoseconds) / 1e9
         return run
+
+
+def _is_side(entry: dict[str, Any]) -> bool:
+    """Whether an entry is a subagent's."""
+    return entry.get("isSidechain") is True or entry.get("parent_tool_use_id") is not None
