@@ -1,4 +1,4 @@
-"""The code blocks of README and docs, and how each kind is run.
+"""The code blocks of README, docs and examples, and how each kind is run.
 
 A page is run from top to bottom in a folder of its own: the example project, built, with copies of
 ``examples/`` and of a gold list, contract, trace and file of run rows. What is printed below a
@@ -28,7 +28,11 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _NOT_RUN = re.compile(r"#\s*not run: (\S.*)")
 LANGUAGES = {"console", "python", "py", "yaml", "json", "sql", "text"}
@@ -147,10 +151,13 @@ class Reader:
     """
 
     def __init__(self, folder: Path, page: Path) -> None:
-        self.folder = folder
+        # The page of an example is read in its folder.
+        inside = page.parent.relative_to(ROOT) if "examples" in page.parts else "."
+        self.folder = folder / inside
         self.page = page
         self.names: dict[str, Any] = {"__name__": "page", **prepare(page, folder)}
         self.environment = {
+            "LC_ALL": "C",
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }

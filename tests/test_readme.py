@@ -1,4 +1,4 @@
-"""What README and docs show is what happens: every block is run, every link leads somewhere."""
+"""What README, docs and examples show is what happens: every block is run, every link leads somewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toolscore_pipeline.cli import verbs
 
 # Blocks and commands that cannot be run here: a network, a paid model, a package of others, half a
 # minute. Each says so where it stands.
-NOT_RUN = 7
+NOT_RUN = 8
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
