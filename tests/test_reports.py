@@ -200,6 +200,18 @@ def test_arguments_that_are_no_json_are_named_as_such() -> None:
     ]
 
 
+def test_arguments_whose_pattern_ran_away_are_not_called_wrong() -> None:
+    runaway = {"x": {"$regex": r"^(a|aa)+\1$"}}
+    trace = [{"tool": name, "args": {"x": "a" * 60 + "b"}} for name in ("t", "o")]
+    contract = {"required": [{"tool": "t", "args": runaway}],
+                "optional": [{"tool": "o", "args": runaway}]}  # fmt: skip
+    unknown = "is unknown, for a pattern was over its time budget"
+    wrong, extra = find_issues(evaluate(contract, trace))
+    assert (wrong.kind, extra.kind) == ("arguments", "extra")
+    assert f"whether that is met {unknown}" in wrong.text
+    assert f"call 2 to `o` was not expected; whether it is optional {unknown}" in extra.text
+
+
 def test_nothing_is_wrong_with_a_perfect_run() -> None:
     assert issues_of([call("a", x=1)], [call("a", x=1)]) == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from toolscore_pipeline.matchers import decide
 from toolscore_pipeline.reports.safe import plain, short_value
 from toolscore_pipeline.result import EvaluationResult
 
@@ -19,6 +20,7 @@ _ADVICE = {
     "extra": "Leave the call out, or list it as optional when it does no harm.",
     "order": "Ask for this order in the prompt, or give the sequence less weight.",
 }
+_UNDECIDED = "is unknown, for a pattern was over its time budget or a matcher raised an error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,10 @@ def find_issues(result: EvaluationResult) -> list[Issue]:
             issues.append(Issue("arguments", tool, row["call_index"], difference))
     for index in extra:
         tool = plain(result.calls[index]["tool"], 80)
-        issues.append(Issue("extra", tool, index, f"call {index + 1} to `{tool}` was not expected"))
+        text = f"call {index + 1} to `{tool}` was not expected"
+        if _may_be_optional(result, index):
+            text += f"; whether it is optional {_UNDECIDED}"
+        issues.append(Issue("extra", tool, index, text))
     if not issues and result.metrics_row["edit_distance"] > 0:
         issues += _order(result, pairs)
     # Sorting is stable: within a kind the order of the calls stays.
@@ -144,15 +149,36 @@ def _differences(result: EvaluationResult, wanted: dict[str, Any], row: dict[str
         return f"`{tool}` called with arguments that are {what}"
     if row["is_checked"] and call["args"] is None:
         return f"`{tool}` called, but its arguments were not recorded" if wanted["args"] else ""
-    parts = [
-        f"{plain(name, 40)}: expected {short_value(wanted['args'][name])},"
-        f" got {short_value(call['args'][name])}"
-        for name in row["different_args"]
-    ]
+    parts = []
+    for name in row["different_args"]:
+        expected, given = wanted["args"][name], call["args"][name]
+        part = f"{plain(name, 40)}: expected {short_value(expected)}, got {short_value(given)}"
+        if _meets(expected, given, result) is None:
+            part += f"; whether that is met {_UNDECIDED}"
+        parts.append(part)
     for label, names in (("missing", row["missing_args"]), ("unexpected", row["unexpected_args"])):
         if names:
             parts.append(f"{label}: {', '.join(plain(name, 40) for name in names)}")
     return f"`{tool}` called with unexpected arguments ({'; '.join(parts)})" if parts else ""
+
+
+def _may_be_optional(result: EvaluationResult, index: int) -> bool:
+    """Whether a call was counted only because an optional entry could not be decided."""
+    call = result.trace_calls[index]
+    if not isinstance(call["args"], dict) or call["args_status"] in ("invalid", "not_object"):
+        return False
+    for entry in result.judgment["optional"]:
+        wanted = entry.get("args") or {}
+        if entry["tool"] == call["tool"] and wanted.keys() <= call["args"].keys():
+            met = [_meets(value, call["args"][name], result) for name, value in wanted.items()]
+            if None in met and False not in met:
+                return True
+    return False
+
+
+def _meets(expected: Any, given: Any, result: EvaluationResult) -> bool | None:
+    """Whether a value meets a declared one; None when that could not be decided."""
+    return decide(expected, given, strict=result.judgment["strict"])
 
 
 def _order(result: EvaluationResult, pairs: dict[int, dict[str, Any]]) -> list[Issue]:
