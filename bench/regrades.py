@@ -50,7 +50,7 @@ def make(folder: Path, runs: int) -> None:
         (folder / name).mkdir(parents=True)
     (folder / "toolscore.yaml").write_text(PROJECT, encoding="utf-8")
     for number in range(CONTRACTS):
-        edit(folder, number, "search_nodes")
+        edit(folder, number, ["search_nodes"])
     most, few = folder / "runs/most.jsonl", folder / "runs/few.jsonl"
     with most.open("wb") as more, few.open("wb") as fewer:
         for number, row in enumerate(grow.rows(runs)):
@@ -63,9 +63,9 @@ def is_few(number: int) -> bool:
     return number // CONTRACTS % 5 == 4
 
 
-def edit(folder: Path, number: int, tool: str) -> None:
-    """Write one contract: a call of this tool and one other."""
-    gold = [{"tool": tool}, {"tool": "add_observations"}]
+def edit(folder: Path, number: int, tools: list[str]) -> None:
+    """Write one contract: a call of each of these tools and one other."""
+    gold = [{"tool": tool} for tool in (*tools, "add_observations")]
     path = folder / f"contracts/t{number:02}.json"
     path.write_text(json.dumps(gold), encoding="utf-8")
 
@@ -100,7 +100,7 @@ def measure(folder: Path, runs: int, turns: int) -> dict[str, dict[str, Any]]:
     for turn in range(turns):
         unchanged = run(folder, "regrade")
         assert (unchanged["pairs"], unchanged["changes"]) == (0, 0), unchanged
-        edit(folder, 7, f"open_nodes_{turn}")
+        edit(folder, 7, ["open_nodes"] * (turn + 1))
         tried = run(folder, "dry-run")
         edited = run(folder, "regrade")
         # Tried first, and all the same still to be done; then done.
