@@ -90,6 +90,7 @@ class Copy(verifying._Store):
 
     def _attach(self, path: Path) -> None:
         literal = "'" + str(path).replace("'", "''") + "'"
+        self.connection.execute("set threads = 1")  # many small queries: quicker alone
         self.connection.execute(f"attach {literal} as kept (read_only)")
         self.connection.execute("attach ':memory:' as stored")
         self.connection.execute("copy from database kept to stored")
