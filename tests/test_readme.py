@@ -1,4 +1,4 @@
-"""What README, docs and examples show is what happens: every block is run, every link leads somewhere."""
+"""What README, docs and examples show is what happens: every block is run."""
 
 from __future__ import annotations
 
