@@ -207,6 +207,34 @@ def test_history_repeated_in_later_inputs_is_not_counted_again() -> None:
     assert run.calls[0].outcome_basis == "result_only"
 
 
+def test_results_without_ids_pair_in_order_and_are_left_alone_when_counts_differ() -> None:
+    def answers(*results: str) -> list[dict[str, Any]]:
+        return [{"role": "tool", "parts": [{"type": "tool_call_response", "response": result}]}
+                for result in results]  # fmt: skip
+
+    first, second = asks((None, "t")), asks((None, "t"))
+    spans = [
+        model(1, None, first),
+        model(2, first + answers("1"), second),
+        model(3, first + answers("1") + second + answers("2"), says("done", "assistant")),
+    ]
+    run = one(spans)
+    assert [(call.result, call.pairing) for call in run.calls] == [
+        ("1", "inferred"),
+        ("2", "inferred"),
+    ]
+    run = one(spans[:2])
+    assert [call.result for call in run.calls] == [MISSING, MISSING]
+    assert "1 result(s) without an id face 2 open call(s)" in run.warnings[0]
+
+
+def test_spans_of_one_call_that_disagree_are_reported() -> None:
+    call = only([tool(1, key="a", error__type="timeout"),
+                 tool(2, key="a", gen_ai__tool__call__result="ok")])  # fmt: skip
+    assert call.is_failed is True
+    assert "its outcome differs" in call.warnings[0]
+
+
 def test_inputs_alone_still_tell_of_calls() -> None:
     answer = [{"role": "tool", "parts": [
         {"type": "tool_call_response", "id": "c", "response": "x"}]}]  # fmt: skip

@@ -384,7 +384,7 @@ class _Trace:
         seen = self._join(tools, reader, bool(tools), run)
         seen.sort(key=lambda entry: entry.moment)
         run.calls = [entry.call for entry in seen]
-        self._answers(seen, reader)
+        self._answers(seen, reader, run)
         for call in run.calls:
             if call.is_failed is False and call.result is not MISSING:
                 call.is_soft_error_suspected = reads_like_failure(call.result)
@@ -484,27 +484,36 @@ class _Trace:
             seen.extend(requests[len(free) :])
         return seen
 
-    def _answers(self, seen: list[_Seen], reader: _Messages) -> None:
+    def _answers(self, seen: list[_Seen], reader: _Messages, run: Run) -> None:
         """Responses inside messages, for calls whose own span has none."""
         by_key: dict[str, list[Call]] = {}
         for entry in seen:
             if entry.key is not None:
                 by_key.setdefault(entry.key, []).append(entry.call)
         nameless: list[_Answer] = []
-        for answer in reader.answers:
+        for answer in [*reader.repeated_answers, *reader.answers]:
             if answer.key is None:
                 nameless.append(answer)
                 continue
             for call in by_key.get(answer.key, [])[:1]:
                 if call.result is MISSING and call.is_failed is not True:
                     _apply_answer(call, answer, "id")
-        waiting = [
-            entry.call for entry in seen
-            if entry.key is None and entry.call.result is MISSING and not entry.call.is_failed
-        ]  # fmt: skip
-        if nameless and len(waiting) == len(nameless):
-            for call, answer in zip(waiting, nameless, strict=True):
-                _apply_answer(call, answer, "inferred")
+        for name in dict.fromkeys(answer.name for answer in nameless):
+            answers = [answer for answer in nameless if answer.name == name]
+            waiting = [
+                entry.call for entry in seen
+                if entry.key is None and entry.call.result is MISSING and not entry.call.is_failed
+                and name in (None, entry.call.tool)
+            ]  # fmt: skip
+            if len(waiting) == len(answers):
+                for call, answer in zip(waiting, answers, strict=True):
+                    _apply_answer(call, answer, "inferred")
+            elif waiting:
+                what = f"for {name!r} " if name is not None else ""
+                run.warnings.append(
+                    f"{len(answers)} result(s) {what}without an id face {len(waiting)} open "
+                    "call(s); they were left unpaired"
+                )
 
     # --- the run itself ---------------------------------------------------------------------------
 
@@ -673,6 +682,10 @@ def _decoded(value: Any) -> Any:
 def _merge_tool(first: Call, second: Call) -> None:
     """Two spans of one call: what the first does not say, the second may."""
     _merge_request(first, second)
+    if None not in (first.is_failed, second.is_failed) and first.is_failed != second.is_failed:
+        first.warnings.append(
+            f"its outcome differs at {second.request_locator}; it counts as failed"
+        )
     if first.result is MISSING and second.result is not MISSING:
         first.result, first.completion_locator = second.result, second.completion_locator
         first.pairing = second.pairing
@@ -735,6 +748,8 @@ class _Messages:
         self.asked: list[_Seen] = []
         self.history: list[_Seen] = []
         self.answers: list[_Answer] = []
+        # Those without an id, which each later request repeats: of the longest request.
+        self.repeated_answers: list[_Answer] = []
         self.answer: tuple[int, str] | None = None
         self.prompt: str | None = None
         self._keys: set[str] = set()
@@ -746,8 +761,11 @@ class _Messages:
         values = span.attributes
         for inputs, outputs in self._sides(span):
             nameless: list[_Seen] = []
+            answers: list[_Answer] = []
             for message, place in inputs:
-                self._input(message, place, span, nameless)
+                self._input(message, place, span, nameless, answers)
+            if len(answers) > len(self.repeated_answers):
+                self.repeated_answers = answers
             if len(nameless) > self._nameless_inputs:
                 # Each later request repeats the earlier ones: the longest holds them all.
                 self.history = [e for e in self.history if e.key is not None] + nameless
@@ -796,7 +814,7 @@ class _Messages:
     ) -> None:  # fmt: skip
         if name == "gen_ai.content.prompt":
             for message, place in _listed(attributes.get("gen_ai.prompt"), where):
-                self._input(message, place, span, [])
+                self._input(message, place, span, [], self.answers)
         elif name == "gen_ai.content.completion":
             self._output(_listed(attributes.get("gen_ai.completion"), where), span)
         elif name == "gen_ai.choice":
@@ -806,16 +824,21 @@ class _Messages:
         elif name in ("gen_ai.client.inference.operation.details",):
             both = {**attributes, **details}
             for message, place in _listed(both.get("gen_ai.input.messages"), where):
-                self._input(message, place, span, [])
+                self._input(message, place, span, [], self.answers)
             self._output(_listed(both.get("gen_ai.output.messages"), where), span)
         elif name.startswith("gen_ai.") and name.endswith(".message"):
             role = name.removeprefix("gen_ai.").removesuffix(".message")
-            self._input({"role": role, **_body(details)}, where, span, [])
+            self._input({"role": role, **_body(details)}, where, span, [], self.answers)
 
     # --- one message ------------------------------------------------------------------------------
 
     def _input(
-        self, message: dict[str, Any], where: str, span: _Span, nameless: list[_Seen]
+        self,
+        message: dict[str, Any],
+        where: str,
+        span: _Span,
+        nameless: list[_Seen],
+        answers: list[_Answer],
     ) -> None:
         role = message.get("role")
         if role == "user" and self.prompt is None:
@@ -828,7 +851,9 @@ class _Messages:
                 self._history_keys.add(key)
                 self.history.append(entry)
         for answer in _responses(message, where):
-            if answer.key is None or not any(known.key == answer.key for known in self.answers):
+            if answer.key is None:
+                answers.append(answer)
+            elif not any(known.key == answer.key for known in self.answers):
                 self.answers.append(answer)
 
     def _output(self, messages: list[tuple[dict[str, Any], str]], span: _Span) -> None:
