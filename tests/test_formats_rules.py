@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -378,3 +379,36 @@ def test_an_sdk_object_is_read_through_its_model_dump() -> None:
 
     call = only(Message())
     assert (call.tool, call.args) == ("search", {"q": "ada"})
+
+
+def _chat(*calls: dict[str, Any]) -> Any:
+    asked = [{"id": "", "function": {"name": "t", "arguments": json.dumps(args)}} for args in calls]
+    results = [{"role": "tool", "tool_call_id": "", "content": str(n)} for n in range(len(calls))]
+    return [{"role": "assistant", "tool_calls": asked}, *results]
+
+
+def _otel(*calls: dict[str, Any]) -> Any:
+    parts = [{"type": "tool_call", "id": "", "name": "t", "arguments": args} for args in calls]
+    results = [{"type": "tool_call_response", "id": "", "response": str(n)}
+               for n in range(len(calls))]  # fmt: skip
+    messages = [{"role": "assistant", "parts": parts}, {"role": "tool", "parts": results}]
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": messages}
+    return [{"name": "chat", "trace_id": "t", "span_id": "s", "attributes": attributes}]
+
+
+def _anthropic(*calls: dict[str, Any]) -> Any:
+    asked = [{"type": "tool_use", "id": "", "name": "t", "input": args} for args in calls]
+    results = [{"type": "tool_result", "tool_use_id": "", "content": str(n)}
+               for n in range(len(calls))]  # fmt: skip
+    return [{"role": "assistant", "content": asked}, {"role": "user", "content": results}]
+
+
+@pytest.mark.parametrize("written", [_chat, _otel, _anthropic])
+def test_an_empty_id_is_none(written: Any) -> None:
+    [run] = read_value(written({"n": 1}, {"n": 2}, {"n": 2}))
+    assert [(call.args, call.result, call.pairing, call.call_id) for call in run.calls] == [
+        ({"n": 1}, "0", "inferred", None),
+        ({"n": 2}, "1", "inferred", None),
+        ({"n": 2}, "2", "inferred", None),
+    ]
+    assert run.warnings == []

@@ -27,6 +27,11 @@ def key_of(value: Any) -> Any:
     return str(value) if isinstance(value, (list, dict)) else value
 
 
+def call_key(value: Any) -> Any:
+    """A call's id in its own type; None for an empty text too, which some servers give each."""
+    return None if value == "" else key_of(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Detection:
     """How sure a format is that a value is its own.
@@ -445,7 +450,7 @@ class Ledger:
 
     def call(self, call: Call, key: Any = None, at: Instant | None = None) -> Call:
         """Record a request; ``key`` is its id in the format's own type, None when it has none."""
-        key = key_of(key)
+        key = call_key(key)
         if key is not None:
             call.call_id = id_text(key)
             known = self._by_key.get((type(key), key), [])
@@ -480,7 +485,7 @@ class Ledger:
 
     def reply(self, reply: Reply, key: Any = None) -> None:
         """Record a reply; ``key`` is the id it answers, None when it has none."""
-        key = key_of(key)
+        key = call_key(key)
         if key is None:
             self._nameless.append(reply)
             return
@@ -510,7 +515,7 @@ class Ledger:
 
     def is_answered(self, key: Any) -> bool:
         """Whether the latest call with this id has its answer."""
-        key = key_of(key)
+        key = call_key(key)
         known = self._by_key.get((type(key), key))
         return known is not None and known[-1].is_answered
 

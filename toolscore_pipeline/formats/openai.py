@@ -13,6 +13,7 @@ from toolscore_pipeline.formats._common import (
     Names,
     Reply,
     add_usage,
+    call_key,
     decode_arguments,
     dicts,
     id_text,
@@ -336,7 +337,7 @@ def _read_calls(
         talk.call(new_call(legacy.get("name"), arguments, request_locator=place))
     for index, item in dicts(message.get("tool_calls")):
         place = talk.places.get(id(item), f"{where}.tool_calls[{index}]")
-        key = key_of(item.get("id"))
+        key = call_key(item.get("id"))
         if key is not None and (type(key), key) in known:
             continue
         if isinstance(item.get("custom"), dict):

@@ -242,7 +242,7 @@ class _Reader:
     def _ask(self, call: Call, item: dict[str, Any], where: str) -> Call:
         call.request_locator = where
         key = item.get("call_id")
-        if key is None:
+        if key in (None, ""):
             key = item.get("id")
         elif isinstance(item.get("id"), str):
             self._ids[item["id"]] = key

@@ -602,7 +602,7 @@ def _tool_call(span: _Span) -> tuple[Call, str | None]:
         name = re.sub(r"^(?:execute_tool|tools/call|running tool:?)\s+", "", span.name)
     call = new_call(name, _span_arguments(values), request_locator=span.where)
     call.executor = "mcp" if is_mcp else _executor(values.get("gen_ai.tool.type"))
-    key = id_text(first_of(values, _ID_KEYS))
+    key = id_text(first_of(values, _ID_KEYS)) or None
     call.call_id = key
     if call.call_id is None and is_mcp:
         call.call_id = id_text(values.get("jsonrpc.request.id", values.get("mcp.request.id")))
@@ -958,7 +958,7 @@ def _requests(message: dict[str, Any], where: str) -> Iterator[tuple[Call, str |
             call = new_call(name, arguments, request_locator=place, executor="provider")
         else:
             continue
-        key = id_text(part.get("id"))
+        key = id_text(part.get("id")) or None
         call.call_id = key
         yield call, key
     items = _structured(message.get("tool_calls"))
@@ -969,7 +969,7 @@ def _requests(message: dict[str, Any], where: str) -> Iterator[tuple[Call, str |
         arguments = read_arguments(raw, absent=ABSENT_ARGUMENTS)
         call = new_call(function.get("name"), arguments, executor="client")
         call.request_locator = f"{where}.tool_calls[{index}]"
-        key = id_text(first_of(item, ("id", "tool_call_id")))
+        key = id_text(first_of(item, ("id", "tool_call_id"))) or None
         call.call_id = key
         yield call, key
 
@@ -986,14 +986,14 @@ def _responses(message: dict[str, Any], where: str) -> Iterator[_Answer]:
         else:
             continue
         yield _Answer(
-            id_text(part.get("id")), "" if result is None else _decoded(result), place,
+            id_text(part.get("id")) or None, "" if result is None else _decoded(result), place,
             id_text(part.get("name")),
         )  # fmt: skip
     if message.get("role") == "tool" and "parts" not in message:
         key = first_of(message, ("tool_call_id", "id"))
         content = message.get("content")
         result = "" if content is None else one_text(content)
-        yield _Answer(id_text(key), result, where, id_text(message.get("name")))
+        yield _Answer(id_text(key) or None, result, where, id_text(message.get("name")))
 
 
 def _message_text(message: dict[str, Any], *, after_calls: bool = False) -> str | None:
