@@ -102,8 +102,11 @@ def test_files_flow_to_the_exports_and_stop_where_nothing_changes(ui: Ui) -> Non
 
     # A file that is dropped is in the export within a minute.
     write_rows(ui.folder / "runs/second.jsonl", rows(12, seed=3, start=500))
+    beside = ui.folder / "out/records.jsonl.manifest.json"
     wait_for("the record of the file dropped", lambda: ui.exported() == 36)
-    manifest = json.loads((ui.folder / "out/records.jsonl.manifest.json").read_bytes())
+    # The manifest is put in place a moment after the records.
+    wait_for("its manifest", lambda: json.loads(beside.read_bytes())["records"]["count"] == 36)
+    manifest = json.loads(beside.read_bytes())
     assert {source["path"] for source in manifest["sources"]} == {
         "runs/first.jsonl",
         "runs/second.jsonl",
