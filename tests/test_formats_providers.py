@@ -555,6 +555,16 @@ def test_a_tool_message_without_a_status_is_a_success() -> None:
         assert outcome(only([ai(tool_calls=[listed("a")]), message])) == (failed, "explicit")
 
 
+@pytest.mark.parametrize("key", ["", None])
+def test_langchain_calls_without_ids_are_those_of_the_list(key: Any) -> None:
+    content = [{"type": "tool_use", "id": key, "name": "t", "input": {"n": n}} for n in (1, 2)]
+    listed = [{"type": "tool_call", "id": key, "name": "t", "args": {"n": n}} for n in (1, 2)]
+    run = one([{"type": "ai", "content": content, "tool_calls": listed}])
+    assert [call.args for call in run.calls] == [{"n": 1}, {"n": 2}]
+    run = one([{"type": "ai", "content": content, "tool_calls": []}], "langchain")
+    assert [call.args for call in run.calls] == [{"n": 1}, {"n": 2}]
+
+
 def test_chunks_are_merged_before_anything_is_read() -> None:
     def bit(args: str, index: int, key: str | None = None) -> dict[str, Any]:
         shown = [listed(key)] if key else []

@@ -11,6 +11,7 @@ from toolscore_pipeline.formats._common import (
     Detection,
     Reply,
     add_usage,
+    call_key,
     decode_arguments,
     dicts,
     id_text,
@@ -237,11 +238,11 @@ class _Reader:
             for _, item in dicts(extra.get("tool_calls"))
             if isinstance(item.get("function"), dict) and isinstance(item.get("id"), (str, int))
         }
+        # By id; under None one of those without an id, should there be any.
         listed = {
-            item.get("id"): (item, self._place(item, f"{where}.{key}[{index}]"), key)
+            call_key(item.get("id")): (item, self._place(item, f"{where}.{key}[{index}]"), key)
             for key in ("tool_calls", "invalid_tool_calls")
             for index, item in dicts(message.get(key))
-            if isinstance(item.get("id"), (str, int))
         }
         done: set[Any] = set()
         content = message.get("content")
@@ -254,7 +255,8 @@ class _Reader:
         for key in ("tool_calls", "invalid_tool_calls"):
             for index, item in dicts(message.get(key)):
                 count += 1
-                if item.get("id") is None or key_of(item["id"]) not in done:
+                name = call_key(item.get("id"))
+                if name is None or name not in done:
                     place = self._place(item, f"{where}.{key}[{index}]")
                     self._listed(item, place, key, raws)
         if not count and not done:
@@ -281,9 +283,11 @@ class _Reader:
         if kind in ("text", "output_text"):
             self.talk.text(part.get("text"))
         elif kind in ("tool_use", "tool_call", "invalid_tool_call", "function_call"):
-            key = part.get("call_id") if kind == "function_call" else part.get("id")
-            if key_of(key) in listed:
-                item, place, field = listed[key_of(key)]
+            key = call_key(part.get("call_id") if kind == "function_call" else part.get("id"))
+            if key is None and None in listed:
+                return  # nothing but the list tells calls without ids apart
+            if key in listed:
+                item, place, field = listed[key]
                 self._listed(item, place, field, raws)
             else:
                 args = part.get("input", part.get("args", part.get("arguments")))
@@ -291,7 +295,7 @@ class _Reader:
                 field = "invalid_tool_calls" if kind == "invalid_tool_call" else "tool_calls"
                 self._listed(item, where, field, raws)
             if key is not None:
-                done.add(key_of(key))
+                done.add(key)
         elif kind in ("server_tool_call", "server_tool_use"):
             args = read_arguments(part.get("args", part.get("input")))
             call = new_call(part.get("name"), args, executor="provider", request_locator=where)
@@ -316,8 +320,8 @@ class _Reader:
             anthropic.read_block(self.talk, part, where, "assistant")
 
     def _listed(self, item: dict[str, Any], where: str, field: str, raws: dict[Any, Any]) -> None:
-        key = item.get("id")
-        raw = raws.get(key_of(key)) if key is not None else None
+        key = call_key(item.get("id"))
+        raw = raws.get(key) if key is not None else None
         arguments = read_arguments(item.get("args"))
         if isinstance(raw, str) and arguments.status in ("ok", "empty"):
             again = decode_arguments(raw)
