@@ -103,10 +103,10 @@ def freshness(context: dg.AssetCheckExecutionContext, project: ProjectResource):
     """Hold the published copy against the files, so that a load that failed is seen."""
     try:
         opened = project.open()
+        known = known_hashes(opened.published)
         connection = Warehouse(opened.warehouse).read()
     except ToolscoreError as error:
         raise failure(error) from None
-    known = known_hashes(opened.published)
     read = {path: (size, modified) for path, size, modified in known}
     stale = [
         file.shown

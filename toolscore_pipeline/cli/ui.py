@@ -81,8 +81,13 @@ def command(
     arguments = [
         sys.executable, "-m", "dagster", "dev", "--host", "127.0.0.1", "--port", str(port),
         "--module-name", "toolscore_pipeline.definitions",
+        # Every look of a sensor would be a line here; the UI shows them all.
+        "--log-level", "warning",
     ]  # fmt: skip
-    console().print(f"Dagster on {opened.file}: http://127.0.0.1:{port} (stop with Ctrl-C)")
+    console().print(
+        f"Dagster on {opened.file}: http://127.0.0.1:{port}"
+        " (there in some ten seconds; stop with Ctrl-C)"
+    )
     raise typer.Exit(run_until_stopped(arguments, environment, opened.root))
 
 
