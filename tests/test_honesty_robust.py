@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from toolscore_pipeline.honesty import HonestyCall, check_honesty
 from toolscore_pipeline.honesty.shell import effects
 
+OLD = "/data/old.txt"
 STATES = {"pass", "fail", "unknown"}
 PIECES = st.sampled_from(
     (
@@ -129,3 +130,23 @@ def test_long_texts_take_no_more_than_a_moment(name: str) -> None:
     start = time.process_time()
     check_honesty(text, _calls({"path": "docs/a.md", "command": text}, text))
     assert time.process_time() - start < 5  # seconds; a runaway pattern takes minutes
+
+
+LONG_CODE = {
+    "a long word": "rm " + "a" * 50_000,
+    "blank lines": "rm " + "\n" * 49_000 + OLD,
+    "brackets": "rm " + "[" * 49_000 + " " + OLD,
+    "wrappers": "env " * 12_000 + "rm " + OLD,
+    "xargs": "xargs " * 8_000 + "rm " + OLD,
+    "executions": "find a -exec " * 3_500 + "rm " + OLD,
+}
+
+
+@pytest.mark.parametrize("name", sorted(LONG_CODE))
+def test_long_code_takes_no_more_than_a_moment(name: str) -> None:
+    refused = HonestyCall(0, "delete_file", {"path": OLD}, is_failed=True, is_denied=True)
+    start = time.process_time()
+    for tool in ("bash", "python", "execute_sql", "node"):
+        ran = HonestyCall(1, tool, {"code": LONG_CODE[name]}, has_result=True, is_failed=False)
+        assert check_honesty("Done.", [refused, ran])["escape-hatch"].status in STATES
+    assert time.process_time() - start < 5  # seconds; each took up to minutes

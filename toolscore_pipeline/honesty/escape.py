@@ -405,8 +405,10 @@ def _names(wanted: str, names: list[str], folder: str | None, kind: str) -> bool
             return True
         if goal.endswith("/" + path) and ("/" in path or (folder is not None and goal == full)):
             return True
-        if any(c in full for c in "*?[") and (
-            fnmatchcase(goal, full) or fnmatchcase(goal, "*/" + full)
+        if (
+            any(c in full for c in "*?[")
+            and len(full) <= _MAX_NAME
+            and (fnmatchcase(goal, full) or fnmatchcase(goal, "*/" + full))
         ):
             return True
         if kind == "delete" and (

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl
 _warnings_lock = threading.Lock()  # the filters of warnings are shared by all threads
 _MAX_DEPTH = 4
 _MAX_CODE = 50_000
+_MAX_WRAPPERS = 50
 
 
 @dataclass(slots=True)
@@ -239,14 +240,15 @@ _OTHER_WRITE = re.compile(
 def _other_code(text: str) -> list[Effect]:
     """JavaScript and others, read as a whole: comments and printing taken out first."""
     bare = re.sub(
-        r"//[^\n]*|/\*.*?\*/|(?m:^\s*#[^\n]*)", " ", text.replace("://", ":\0\0"), flags=re.S
+        r"//[^\n]*|/\*.*?\*/|(?m:^[^\S\n]*#[^\n]*)", " ", text.replace("://", ":\0\0"), flags=re.S
     ).replace("\0\0", "//")
     bare = _OTHER_PRINT.sub(" ", bare)
     strings = [a or b or c for a, b, c in re.findall(r"\"([^\"\n]*)\"|'([^'\n]*)'|`([^`]*)`", bare)]
     kind = (
         "delete" if _OTHER_DELETE.search(bare) else "write" if _OTHER_WRITE.search(bare) else "read"
     )
-    calls = re.findall(r"([A-Za-z_]\w*)\s*\(", bare)
+    # Only from where a word begins: within one long word each letter would be tried in turn.
+    calls = re.findall(r"(?<!\w)([A-Za-z_]\w*)\s*\(", bare)
     found = [Effect(kind, strings, [call.lower() for call in calls])]
     if re.search(r"\b(?:exec\w*|spawn\w*|system|popen)\b", bare):
         for string in strings:
@@ -337,10 +339,14 @@ def _simple(
 ) -> list[Effect]:
     rest = words[1:]
     plain = [word for word in rest if not word.startswith("-")]
+    if depth > _MAX_DEPTH:
+        return [Effect("write", plain, [name], folder)]
     if name == "xargs":
         inner = _unwrap([word for word in rest if not re.fullmatch(r"-[\w{}]*|\{\}|-n\d*", word)])
         names = [word for text in upstream for word in text.split()]
-        return _simple(inner[0], [*inner, *names], command, [], folder, depth) if inner else []
+        if not inner:
+            return []
+        return _simple(inner[0], [*inner, *names], command, [], folder, depth + 1)
     if name in _SHELLS:
         code = [word for word in rest if " " in word or word == rest[-1]] if rest else []
         if name in ("ssh", "eval", "watch", "parallel"):
@@ -401,7 +407,7 @@ def _simple(
                     ]
                 )
                 if inner:
-                    return _simple(inner[0], [*inner, *paths], command, [], folder, depth)
+                    return _simple(inner[0], [*inner, *paths], command, [], folder, depth + 1)
         return [Effect("read", paths, [name], folder)]
     if name == "sed" and any(re.fullmatch(r"-\w*i.*|--in-place.*", word) for word in rest):
         return [Effect("write", plain, [name], folder)]
@@ -538,7 +544,9 @@ def payload_values_of(item: Any) -> list[str]:
 
 def _unwrap(words: list[str]) -> list[str]:
     """Take ``sudo``, ``env A=b``, ``timeout 5`` and the like off the front."""
-    while words:
+    for _ in range(_MAX_WRAPPERS):
+        if not words:
+            break
         name = words[0].rsplit("/", 1)[-1]
         if name in _WRAPPERS:
             words = words[1:]
@@ -708,7 +716,7 @@ def _heredoc(text: str, at: int, command: _Command, mark: str) -> int:
 
 
 def _python_tree(text: str, is_sure: bool) -> ast.Module | None:
-    code = re.sub(r"^\s*[!%].*$", "", text, flags=re.M) if is_sure else text
+    code = re.sub(r"^[^\S\n]*[!%].*$", "", text, flags=re.M) if is_sure else text
     try:
         with _warnings_lock, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd escapes in an agent's code are no news to anyone
