@@ -21,7 +21,7 @@ from toolscore_pipeline.cli import verbs
 
 # Blocks and commands that cannot be run here: a network, a paid model, a package of others, half a
 # minute. Each says so where it stands.
-NOT_RUN = 8
+NOT_RUN = 9
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
