@@ -118,3 +118,21 @@ def test_a_reader_that_went_away_is_no_failure(tmp_path: Path) -> None:
         process.stdout.close()  # far less than the record fits into the pipe
         _, error = process.communicate()
     assert (process.returncode, error) == (0, b"")
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_one_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from toolscore_pipeline.cli import compare
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    picture = tmp_path / "tasks.svg"
+    picture.write_bytes(b"before")
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(InputError, match="No space left"):
+        compare._write_picture(picture, b"after")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [
+        ("tasks.svg", b"before")
+    ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toolscore_pipeline.cli.output import console, table, write_json, write_text
+from toolscore_pipeline.cli.output import console, table, write_bytes, write_json, write_text
 from toolscore_pipeline.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -305,6 +305,6 @@ def _write_documents(
 def _write_picture(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", path=path) from None
+    write_bytes(path, content)

@@ -68,11 +68,16 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         InputError: its folder does not exist or cannot be written.
     """
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """What :func:`write_text` does, for bytes."""
     if path.is_dir():
         raise InputError("cannot be written: it is a folder", path=path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        aside.write_text(text, encoding="utf-8")
+        aside.write_bytes(content)
         os.replace(aside, path)
     except OSError as error:
         aside.unlink(missing_ok=True)
