@@ -203,7 +203,8 @@ def regrade_warehouse(folder: Path, runs: int, turns: int) -> list[dict[str, Any
     goals = {"nothing changed": 1.0}
     return [
         row(
-            f"warehouse regrade: {name}, {one['pairs']:,} pairs",
+            f"warehouse regrade: {name}, {one['pairs']:,} pairs"
+            f" ({one['processor']:.2f} s of processor)",
             count,
             [one["seconds"]],
             None,
