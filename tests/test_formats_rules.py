@@ -412,3 +412,16 @@ def test_an_empty_id_is_none(written: Any) -> None:
         ({"n": 2}, "2", "inferred", None),
     ]
     assert run.warnings == []
+
+
+@pytest.mark.parametrize("asked", ["mcp", "openai", "anthropic", "gemini", "otel", "run_rows"])
+def test_a_trace_in_another_format_than_asked_for_is_no_run_without_calls(asked: str) -> None:
+    with pytest.raises(InputError, match=f"nothing in it reads as {asked}; it looks like plain"):
+        read_value([{"tool": "t", "args": {}}], asked)
+
+
+@pytest.mark.parametrize("asked", ["openai", "anthropic"])
+def test_a_chat_without_calls_is_read_in_the_format_asked_for(asked: str) -> None:
+    [run] = read_value([{"role": "assistant", "content": "hi"}], asked)
+    assert (run.format, run.final_answer, run.warnings) == (asked, "hi", [NO_CALLS_WARNING])
+    assert read_value([], asked)[0].calls == []

@@ -41,6 +41,8 @@ __all__ = [
 AUTO = "auto"
 #: Names that other tools use for the same formats.
 ALIASES = {"custom": "plain"}
+#: From this confidence on a format is more than one of those that a value may be in.
+_CLEAR = 0.5
 
 
 class Format(Protocol):
@@ -121,8 +123,8 @@ def read_value(
 
     Raises:
         UsageError: when there is no format of that name.
-        InputError: when no format or several fit, when the value holds NaN or an infinity, or when
-            its format finds nothing to read.
+        InputError: when no format or several fit, when the value holds NaN or an infinity, when its
+            format finds nothing to read, or when it is plainly in another format than asked for.
     """
     if not is_strict_json:
         try:
@@ -138,10 +140,27 @@ def read_value(
     runs: list[Run] = list(module.read(value, base) if reads_files else module.read(value))
     if not runs:
         raise InputError(f"nothing to read as {chosen.format} in {_shape(value)}")
+    if format != AUTO and value and not any(run.calls or run.status == "error" for run in runs):
+        _check_fit(value, module)
     for run in runs:
         if not run.calls and run.status != "error":
             run.warnings.append(NO_CALLS_WARNING)
     return runs
+
+
+def _check_fit(value: Any, module: Format) -> None:
+    """Refuse a value without calls in the format asked for that is plainly in another one.
+
+    A gate would find nothing wrong with it, for the calls are where the format does not look.
+    """
+    if module.detect(value) is not None:
+        return
+    others = [hit for hit in detect(value) if hit.confidence >= _CLEAR]
+    if others:
+        raise InputError(
+            f"nothing in it reads as {module.NAME}; it looks like {others[0].format} "
+            f"({others[0].why})"
+        )
 
 
 def is_fragment(record: Any) -> bool:
