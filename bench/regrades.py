@@ -85,7 +85,9 @@ def run(folder: Path, what: str) -> dict[str, Any]:
 
 
 def measure(folder: Path, runs: int, turns: int) -> dict[str, dict[str, Any]]:
-    """What each kind of regrade takes, by name: ``seconds`` and ``processor`` (medians), ``pairs`` and ``peak_mb``.
+    """What each kind of regrade takes, by name.
+
+    Each has ``seconds`` and ``processor`` (medians, in seconds), ``pairs`` and ``peak_mb``.
 
     Args:
         folder: an empty folder for the project.
