@@ -181,6 +181,19 @@ def test_a_log_that_failed_before_its_samples_is_a_run_in_error() -> None:
     assert (run.status, run.recorded_outcome, run.error) == ("error", "error", "no key")
 
 
+@pytest.mark.parametrize(
+    ("document", "place"),
+    [
+        (log(sample()) | {"samples": [sample(), None]}, "$.samples[1]"),
+        ({"simulations": [7], "info": {}}, "$.simulations[0]"),
+    ],
+)
+def test_a_record_that_is_no_object_is_refused_by_its_place(document: Any, place: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_value(document)
+    assert caught.value.json_path == place
+
+
 def test_a_bad_sample_of_an_archive_leaves_the_others(tmp_path: Path) -> None:
     file = tmp_path / "log.eval"
     with zipfile.ZipFile(file, "w") as archive:

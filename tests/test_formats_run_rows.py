@@ -345,3 +345,14 @@ def test_the_recorded_memory_runs_take_the_fast_path() -> None:
     assert len(runs) == 312
     assert sum(len(run.calls) for run in runs) == 871
     assert all(call.result is not MISSING for run in runs for call in run.calls)
+
+
+def test_a_row_whose_messages_are_several_runs_says_that_one_was_read() -> None:
+    spans = [
+        {"name": "execute_tool t", "trace_id": key * 32, "span_id": key * 16,
+         "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"}}
+        for key in "12"
+    ]  # fmt: skip
+    run = run_rows.read_row({"task_id": "a", "variant": "v", "messages": spans})
+    assert len(run.calls) == 1
+    assert "the first of 2 runs in its messages was read" in run.warnings

@@ -54,11 +54,12 @@ def read(value: Any) -> list[Run]:
         raise InputError("an Inspect log must be an object")
     if not isinstance(value.get("eval"), dict):
         return [_read_sample(value, {}, "$")]
-    samples = [
+    samples = value.get("samples")
+    runs = [
         _read_sample(sample, value, f"$.samples[{index}]", locator=f"$.samples[{index}]")
-        for index, sample in dicts(value.get("samples"))
+        for index, sample in enumerate(samples if isinstance(samples, list) else [])
     ]
-    return samples or [_without_samples(value)]
+    return runs or [_without_samples(value)]
 
 
 def _without_samples(log: dict[str, Any]) -> Run:

@@ -184,9 +184,14 @@ def _from_messages(messages: Any, where: str) -> Run:
 
     try:
         chosen = formats.choose(messages)
-        run = next(iter(formats.formats()[chosen.format].read(messages)))
+        runs = list(formats.formats()[chosen.format].read(messages))
+        if not runs:
+            raise InputError(f"nothing to read as {chosen.format}")
     except InputError as error:
         raise InputError(error.reason, json_path=f"{where}.messages") from None
+    run = runs[0]
+    if len(runs) > 1:
+        run.warnings.append(f"the first of {len(runs)} runs in its messages was read")
     for call in run.calls:
         if call.request_locator:
             call.request_locator = f"{where}.messages{call.request_locator[1:]}"

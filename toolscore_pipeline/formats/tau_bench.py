@@ -75,9 +75,10 @@ def read(value: Any) -> list[Run]:
     info = value.get("info")
     agent = info.get("agent_info") if isinstance(info, dict) else None
     model = id_text(agent.get("llm")) if isinstance(agent, dict) else None
+    simulations = value.get("simulations")
     return [
         _read_simulation(item, model, f"$.simulations[{index}]", f"$.simulations[{index}]")
-        for index, item in dicts(value.get("simulations"))
+        for index, item in enumerate(simulations if isinstance(simulations, list) else [])
     ]
 
 
@@ -109,9 +110,9 @@ def outcome_of(reward: Any) -> str | None:
     return "pass" if abs(value - 1.0) <= _TOLERANCE else "fail"
 
 
-def _read_simulation(
-    item: dict[str, Any], model: str | None, where: str, locator: str | None
-) -> Run:
+def _read_simulation(item: Any, model: str | None, where: str, locator: str | None) -> Run:
+    if not isinstance(item, dict):
+        raise InputError("a simulation must be an object", json_path=where)
     talk = Conversation(NAME)
     user_calls = 0
     for index, message in dicts(item.get("messages")):
