@@ -222,3 +222,18 @@ def _loose(value: Any) -> Any:
     if isinstance(value, list):
         return [_loose(item) for item in value]
     return value
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"a": 200e06234ced8df28"}', "not JSON: expecting ',' delimiter"),
+        ('{"a": {"b": 1, "b": 2}, x}', "not JSON: expecting property name"),
+        ('{"a": {"b": 1, "b": 2},', "the JSON ends early"),
+        ('{"a": [NaN, {"b": 1, "c', "the JSON ends early"),
+    ],
+)
+def test_what_is_no_json_after_what_is_refused_is_told_as_no_json(text: str, reason: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        parse_document(text)
+    assert reason in str(refusal.value)

@@ -172,13 +172,12 @@ def _parse_json(text: str, path: str | Path | None) -> Document:
             parse_int=_integer,
         )
     except json.JSONDecodeError as error:
-        detail = error.msg[:1].lower() + error.msg[1:]
-        if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
-            reason = f"the JSON ends early ({detail})"
-        else:
-            reason = f"not JSON: {detail} at column {error.colno}"
-        raise InputError(reason, path=path, line=error.lineno) from None
+        raise _not_json(error, text, path) from None
     except _Refused:
+        try:  # the parser stopped there: what comes after may be no JSON at all
+            json.loads(text, parse_int=str, parse_float=str)
+        except json.JSONDecodeError as error:
+            raise _not_json(error, text, path) from None
         problem = _JsonPlaces(text).refusals[0]
         raise InputError(
             problem.reason, path=path, line=problem.line, json_path=problem.json_path
@@ -191,6 +190,15 @@ def _parse_json(text: str, path: str | Path | None) -> Document:
         return lines
 
     return Document(value, _text_path(path), "json", find_lines)
+
+
+def _not_json(error: json.JSONDecodeError, text: str, path: str | Path | None) -> InputError:
+    detail = error.msg[:1].lower() + error.msg[1:]
+    if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+        reason = f"the JSON ends early ({detail})"
+    else:
+        reason = f"not JSON: {detail} at column {error.colno}"
+    return InputError(reason, path=path, line=error.lineno)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
