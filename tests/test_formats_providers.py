@@ -486,6 +486,15 @@ def test_gemini_requests_that_repeat_what_was_said_add_nothing() -> None:
     assert (run.final_answer, run.warnings) == ("done", [])
 
 
+def test_what_one_gemini_part_holds_is_read_in_its_order() -> None:
+    names = ["toolCall", "functionCall", "executableCode"]
+    item = {"name": "t", "toolType": "x", "code": "1", "args": {}}
+    for order in (names, names[::-1]):
+        run = one([{"role": "model", "parts": [dict.fromkeys(order, item)]}])
+        places = [f"$[0].parts[0].{name}" for name in order]
+        assert [call.request_locator for call in run.calls] == places
+
+
 def test_gemini_streamed_arguments_are_put_in_their_places() -> None:
     def part(pieces: list[Any], goes_on: bool, **fields: Any) -> dict[str, Any]:
         inner = {"partialArgs": pieces, "willContinue": goes_on, **fields}

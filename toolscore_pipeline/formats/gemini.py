@@ -180,9 +180,9 @@ class _Reader:
                     self.talk.text(text)
                 elif role in (None, "user"):
                     texts.append(text)
-            for key in _PART_KEYS.intersection(part):
-                if isinstance(part[key], dict):
-                    self._part(key, part[key], place)
+            for key, item in part.items():
+                if key in _PART_KEYS and isinstance(item, dict):
+                    self._part(key, item, place)
         self.talk.user("".join(texts))
 
     def _part(self, key: str, item: dict[str, Any], where: str) -> None:
