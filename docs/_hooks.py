@@ -154,11 +154,11 @@ def _docstring(value: Any) -> Iterator[str]:
         if re.fullmatch(r"(Args|Returns|Raises|Attributes|Yields):", text):
             yield from ("", f"**{text[:-1]}**", "")
         elif match := re.match(r"    ([\w*, .]+): (.*)", text):
-            yield f"- `{match[1]}`: {_cell(match[2])}"
+            yield f"- `{match[1]}`: {_plain(match[2])}"
         elif line.startswith("        "):
-            yield f"  {_cell(text.strip())}"
+            yield f"  {_plain(text.strip())}"
         else:
-            yield _cell(text.strip()) if text.strip() else ""
+            yield _plain(text.strip()) if text.strip() else ""
 
 
 # --- SQL ------------------------------------------------------------------------------------------
@@ -251,8 +251,13 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]
 
 
 def _cell(text: str) -> str:
+    """The same for the cell of a table."""
+    return _plain(text).replace("|", "\\|")
+
+
+def _plain(text: str) -> str:
     """A text of the code as Markdown: in one line, with nothing taken for markup."""
     text = " ".join(text.split())
     parts = re.split(r"(`[^`]*`)", text.replace("``", "`"))
     safe = [p if p.startswith("`") else re.sub(r"([\\*_\[\]<>])", r"\\\1", p) for p in parts]
-    return "".join(safe).replace("|", "\\|")
+    return "".join(safe)
