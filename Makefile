@@ -105,5 +105,5 @@ lock: ## renew the locks in requirements/
 
 clean: ## remove what was built, the environments too
 	@rm -rf .venv $(ORACLE) $(AEF_ORACLE) $(DUCKDB2) $(LOCKER) build dist site toolscore-demo .toolscore .dagster
-	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/results
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis bench/results test-artifacts
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
