@@ -121,6 +121,19 @@ def test_variant_task_cost_and_latency_have_the_synonyms_of_the_seeds() -> None:
     assert by_model.variant == "m"
 
 
+def test_a_negative_cost_or_time_is_unknown_and_said_to_be() -> None:
+    row = {
+        "task": "t", "variant": "v", "cost_usd": -0.5, "duration_s": "-3",
+        "calls": [{"tool": "a", "args": {}, "duration": -1, "cost": 0}],
+    }  # fmt: skip
+    [run] = read_value(row)
+    assert (run.cost_usd, run.duration_seconds) == (None, None)
+    assert (run.calls[0].duration_seconds, run.calls[0].cost_usd) == (None, 0.0)
+    assert "a negative cost is no cost: it is taken as unknown" in run.warnings
+    assert "a negative duration is no duration: it is taken as unknown" in run.warnings
+    assert run.calls[0].warnings == ["a negative duration is no duration: it is taken as unknown"]
+
+
 def test_a_structured_result_stands_in_for_a_missing_text() -> None:
     [run] = read_value(
         harness_row(calls=[{"tool": "t", "args": {}, "result": None, "structured": {"n": 1}}])
@@ -239,6 +252,8 @@ def test_identical_rows_are_different_runs() -> None:
         '{"run_record_version":"1","calls":[],"note":{"n":0.00001}}',
         '{"run_record_version":"1","calls":[],"note":-99999999999999999999}',
         '{"run_record_version":"1","calls":[{"tool":"t","args":{},"result":1e-9}]}',
+        '{"run_record_version":"1","calls":[],"cost_usd":-0.5}',
+        '{"run_record_version":"1","calls":[{"tool":"t","args":{},"duration":-1}]}',
     ],
 )
 def test_what_the_fast_parser_reads_otherwise_is_left_to_the_plain_reader(odd: str) -> None:

@@ -142,6 +142,15 @@ def id_text(value: Any) -> str | None:
 # --- numbers, instants and texts ------------------------------------------------------------------
 
 
+def amount(value: Any, what: str, warnings: list[str]) -> float | None:
+    """A cost or a time: a finite number of 0 or more; a negative one is unknown, with a warning."""
+    found = number(value)
+    if found is not None and found < 0:
+        warnings.append(f"a negative {what} is no {what}: it is taken as unknown")
+        return None
+    return found
+
+
 def number(value: Any) -> float | None:
     """A finite number (also written as text) as a float; None for anything else."""
     if isinstance(value, bool) or value is None:

@@ -643,12 +643,12 @@ def _refuse_odd(values: Iterable[Any]) -> None:
 
 
 def _refuse_odd_floats(values: Iterable[Any]) -> None:
-    """Refuse floats that orjson writes otherwise than Python, or that were integers beyond 64 bits.
+    """Refuse floats that orjson writes otherwise than Python, integers beyond 64 bits, negatives.
 
     Raises:
         _OtherShapeError: when there is one.
     """
-    if not all(value is None or value == 0 or 1e-4 <= abs(value) < 1e16 for value in values):
+    if not all(value is None or value == 0 or 1e-4 <= value < 1e16 for value in values):
         raise _OtherShapeError
 
 

@@ -14,11 +14,11 @@ from toolscore_pipeline.formats._common import (
     Names,
     Reply,
     add_usage,
+    amount,
     dicts,
     first_of,
     id_text,
     instant,
-    number,
     one_text,
     text_of,
 )
@@ -208,8 +208,8 @@ class _Session:
     def result(self, entry: dict[str, Any]) -> None:
         """The entry that ends a printed stream: what the session cost and how long it took."""
         run = self.talk.run
-        run.cost_usd = number(entry.get("total_cost_usd"))
-        milliseconds = number(entry.get("duration_ms"))
+        run.cost_usd = amount(entry.get("total_cost_usd"), "cost", run.warnings)
+        milliseconds = amount(entry.get("duration_ms"), "duration", run.warnings)
         if milliseconds is not None:
             run.duration_seconds = milliseconds / 1000
         if entry.get("is_error") is True:

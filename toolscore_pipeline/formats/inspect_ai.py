@@ -14,6 +14,7 @@ from toolscore_pipeline.formats._common import (
     Detection,
     Instant,
     Reply,
+    amount,
     decode_arguments,
     dicts,
     id_text,
@@ -21,7 +22,6 @@ from toolscore_pipeline.formats._common import (
     integer,
     is_error_value,
     new_call,
-    number,
     one_text,
     read_arguments,
     text_of,
@@ -160,7 +160,7 @@ def _read_sample(
     _take_outcome(run, sample)
     _take_usage(run, sample)
     _take_events(run, sample)
-    run.duration_seconds = number(sample.get("total_time"))
+    run.duration_seconds = amount(sample.get("total_time"), "duration", run.warnings)
     start, end = instant(sample.get("started_at")), instant(sample.get("completed_at"))
     run.started_at = start.at if start is not None else None
     run.ended_at = end.at if end is not None else None
@@ -299,7 +299,7 @@ def _take_usage(run: Run, sample: dict[str, Any]) -> None:
                 run.input_tokens = (run.input_tokens or 0) + incoming
             if outgoing is not None:
                 run.output_tokens = (run.output_tokens or 0) + outgoing
-            cost = number(usage.get("total_cost"))
+            cost = amount(usage.get("total_cost"), "cost", run.warnings)
             if cost is not None:
                 run.cost_usd = (run.cost_usd or 0.0) + cost
 

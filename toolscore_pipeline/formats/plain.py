@@ -10,12 +10,12 @@ from toolscore_pipeline.formats._common import (
     NAIVE_WARNING,
     Arguments,
     Detection,
+    amount,
     first_of,
     id_text,
     instant,
     is_error_value,
     new_call,
-    number,
     read_arguments,
     reads_like_failure,
     tool_name,
@@ -135,8 +135,8 @@ def finish_call(item: dict[str, Any], name: Any, arguments: Arguments, where: st
     if item.get("denied") is True or item.get("is_denied") is True:
         call.is_denied = True
         call.deny_reason = id_text(item.get("deny_reason"))
-    call.duration_seconds = number(first_of(item, DURATION_KEYS))
-    call.cost_usd = number(first_of(item, ("cost_usd", "cost")))
+    call.duration_seconds = amount(first_of(item, DURATION_KEYS), "duration", call.warnings)
+    call.cost_usd = amount(first_of(item, ("cost_usd", "cost")), "cost", call.warnings)
     _take_times(call, item)
     return call
 

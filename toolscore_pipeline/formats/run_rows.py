@@ -12,12 +12,12 @@ from toolscore_pipeline.formats._common import (
     OUTPUT_TOKENS,
     Detection,
     Names,
+    amount,
     first_of,
     id_text,
     instant,
     integer,
     is_error_value,
-    number,
 )
 from toolscore_pipeline.formats.plain import read_call
 from toolscore_pipeline.jsonio import FLAG_SENTENCES, strict_loads
@@ -126,8 +126,8 @@ def read_row(row: Any, where: str = "$", *, locator: str | None = None) -> Run:
         run.model = id_text(row["model"])
     if row.get("prompt") is not None:
         run.prompt = id_text(row["prompt"])
-    run.cost_usd = _cost(row)
-    run.duration_seconds = number(first_of(row, DURATION_KEYS))
+    run.cost_usd = _cost(row, run.warnings)
+    run.duration_seconds = amount(first_of(row, DURATION_KEYS), "duration", run.warnings)
     _take_usage(run, row)
     _take_times(run, row)
     run.injected = _json(row.get("injected"), dict)
@@ -210,9 +210,9 @@ def _error_text(error: Any) -> str:
     return canonical_json(error).decode()
 
 
-def _cost(row: dict[str, Any]) -> float | None:
+def _cost(row: dict[str, Any], warnings: list[str]) -> float | None:
     cost = first_of(row, COST_KEYS)
-    return number(cost.get("usd") if isinstance(cost, dict) else cost)
+    return amount(cost.get("usd") if isinstance(cost, dict) else cost, "cost", warnings)
 
 
 def _take_usage(run: Run, row: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from toolscore_pipeline.formats._common import (
     Names,
     Reply,
     add_usage,
+    amount,
     dicts,
     id_text,
     instant,
@@ -130,8 +131,8 @@ def _read_simulation(item: Any, model: str | None, where: str, locator: str | No
     run.recorded_outcome = outcome_of(rewards.get("reward")) if isinstance(rewards, dict) else None
     if reason is not None and reason.endswith("_error") and reason not in _LIMITS:
         run.status, run.error = "error", reason
-    run.duration_seconds = number(item.get("duration"))
-    costs = [number(item.get(key)) for key in ("agent_cost", "user_cost")]
+    run.duration_seconds = amount(item.get("duration"), "duration", run.warnings)
+    costs = [amount(item.get(key), "cost", run.warnings) for key in ("agent_cost", "user_cost")]
     known = [cost for cost in costs if cost is not None]
     run.cost_usd = sum(known) if known and costs[0] is not None else None
     start, end = instant(item.get("start_time")), instant(item.get("end_time"))
