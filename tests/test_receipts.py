@@ -87,6 +87,32 @@ def test_a_folder_that_is_moved_with_its_receipt_still_checks_out(folder, tmp_pa
     assert receipts.verify_receipt(receipts.load_receipt(path), path.parent) == []
 
 
+def test_a_folder_that_is_a_link_and_a_way_through_one_lead_to_the_same_files(folder):
+    (folder / "far/away").mkdir(parents=True)
+    shutil.copy(folder / "gold.json", folder / "far/gold.json")
+    (folder / "far/trace.json").write_text("[]", encoding="utf-8")
+    (folder / "receipts").symlink_to("far/away")
+    path = make_receipt(folder)
+    assert receipts.verify_receipt(receipts.load_receipt(path), path.parent) == []
+    # Through the link, .. is the folder above the one it leads to.
+    trace = folder / "receipts/../trace.json"
+    receipt = receipts.build_receipt(
+        api.evaluate_trace(folder / "gold.json", trace), {"trace": trace}, created_at=MOMENT
+    )
+    path = receipts.write_receipt(folder / "run.receipt.json", receipt)
+    written = receipts.load_receipt(path)
+    assert written["inputs"]["trace"]["path"] == "far/trace.json"
+    assert receipts.verify_receipt(written, path.parent) == []
+    # A link below the folder is kept as it is named, so that both can be moved together.
+    (folder / "link.json").symlink_to("trace.json")
+    receipt = receipts.build_receipt(
+        api.evaluate_trace(folder / "gold.json", folder / "link.json"),
+        {"trace": folder / "link.json"},
+    )
+    written = receipts.load_receipt(receipts.write_receipt(path, receipt))
+    assert written["inputs"]["trace"]["path"] == "link.json"
+
+
 def test_every_problem_is_told_and_not_only_the_first(folder):
     path = make_receipt(folder)
     (folder / "gold.json").write_bytes((folder / "gold.json").read_bytes() + b" ")

@@ -240,13 +240,22 @@ def _with_paths_from(receipt: dict[str, Any], base: Path, folder: Path) -> dict[
 
 def _relative(path: Path, folder: Path) -> str:
     """``path`` as seen from ``folder``; absolute when they share no folder but the root."""
-    absolute, start = Path(os.path.abspath(path)), Path(os.path.abspath(folder))
+    shown = _lexical(os.path.abspath(path), os.path.abspath(folder))
+    real = os.path.join(os.path.realpath(path.parent), path.name)
+    start = os.path.realpath(folder)
+    # Behind a link, .. leads elsewhere than the names say; then only real folders lead to the file.
+    if os.path.realpath(os.path.join(start, shown)) == os.path.realpath(real):
+        return shown
+    return _lexical(real, start)
+
+
+def _lexical(absolute: str, start: str) -> str:
     try:
         common = Path(os.path.commonpath([absolute, start]))
     except ValueError:  # two drives
-        return str(absolute)
+        return absolute
     if common == Path(common.anchor):
-        return str(absolute)
+        return absolute
     return Path(os.path.relpath(absolute, start)).as_posix()
 
 

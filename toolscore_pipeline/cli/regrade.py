@@ -140,16 +140,23 @@ def _regrade_sources(
     studies = [source for source in sources if is_run_rows(source)]
     if output is not None and len(studies) != 1:
         raise UsageError(f"--output takes the rows of one file of run rows, got {len(studies)}")
+    if receipt_dir is not None and studies:
+        raise UsageError(
+            f"{studies[0]}: run rows carry their evaluations themselves: --receipt-dir goes with"
+            " receipts and traces, -o with run rows"
+        )
     if spec is not None and len(studies) != len(sources):
         raise UsageError("--spec judges run rows; receipts and traces take --gold")
     rows: list[dict[str, Any]] = []
     is_refused = False
+    # A new receipt never takes the place of one that is regraded here, or was just written.
+    taken = {source.resolve() for source in sources}
     for source in sources:
         try:
             if source in studies:
                 rows += _regrade_rows(source, options, spec, output)
             else:
-                rows.append(_regrade_one(source, options, receipt_dir, verify))
+                rows.append(_regrade_one(source, options, receipt_dir, verify, taken))
         except ToolscoreError as error:
             for line in str(error).splitlines():
                 print(f"error: {line}", file=sys.stderr)
@@ -158,7 +165,11 @@ def _regrade_sources(
 
 
 def _regrade_one(
-    source: Path, options: dict[str, Any], receipt_dir: Path | None, verify: bool
+    source: Path,
+    options: dict[str, Any],
+    receipt_dir: Path | None,
+    verify: bool,
+    taken: set[Path],
 ) -> dict[str, Any]:
     from toolscore_pipeline.receipts import regrade, write_receipt
 
@@ -167,8 +178,7 @@ def _regrade_one(
         print(f"warning: {source}: {problem}", file=sys.stderr)
     written = None
     if receipt_dir is not None:
-        stem = source.name.removesuffix(".json").removesuffix(".receipt")
-        written = write_receipt(receipt_dir / f"{stem}.receipt.json", regraded.receipt)
+        written = write_receipt(_free_name(receipt_dir, source, taken), regraded.receipt)
     before, after = regraded.previous, regraded.receipt["result"]
     return {
         "source": str(source),
@@ -179,6 +189,17 @@ def _regrade_one(
         "problems": regraded.problems,
         "receipt": str(written) if written is not None else None,
     }
+
+
+def _free_name(receipt_dir: Path, source: Path, taken: set[Path]) -> Path:
+    """The file of a new receipt: named like its source, with a number when that is taken."""
+    stem = source.name.removesuffix(".json").removesuffix(".receipt")
+    path, number = receipt_dir / f"{stem}.receipt.json", 1
+    while path.resolve() in taken:
+        number += 1
+        path = receipt_dir / f"{stem}-{number}.receipt.json"
+    taken.add(path.resolve())
+    return path
 
 
 def _regrade_rows(
