@@ -72,6 +72,23 @@ def test_the_seat_example_goes_from_38_to_95_percent(folder, capsys):
     assert receipts.verify_receipt(second, folder / "receipts") == []
 
 
+def test_a_new_receipt_takes_the_place_of_no_other(folder):
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        shutil.copy("run.receipt.json", f"{name}/trace.receipt.json")
+        for file in ("gold.json", "trace.json"):
+            shutil.copy(file, name)
+    before = Path("run.receipt.json").read_bytes()
+    sources = ["run.receipt.json", "one/trace.receipt.json", "two/trace.receipt.json"]
+    arguments = ["--gold", "contract.json", "--receipt-dir", ".", "--json", "r.json"]
+    assert main(["regrade", *sources, *arguments]) == 0
+    assert Path("run.receipt.json").read_bytes() == before
+    written = [row["receipt"] for row in report_of(folder / "r.json")["rows"]]
+    assert written == ["run-2.receipt.json", "trace.receipt.json", "trace-2.receipt.json"]
+    for path in written:
+        assert receipts.verify_receipt(receipts.load_receipt(path), folder) == []
+
+
 def test_a_refused_receipt_stops_no_other_and_exits_with_2(folder, capsys):
     shutil.copy("run.receipt.json", "other.receipt.json")
     broken = json.loads(Path("run.receipt.json").read_text(encoding="utf-8"))
@@ -115,6 +132,12 @@ def study(tmp_path: Path) -> Path:
     write_rows(tmp_path / "runs.jsonl", made)
     (tmp_path / "search.yaml").write_text(SEARCH_ONLY, encoding="utf-8")
     return tmp_path
+
+
+def test_run_rows_have_no_receipts(study, capsys):
+    sources = ["regrade", str(study / "runs.jsonl"), "--gold", str(study / "search.yaml")]
+    assert main([*sources, "--receipt-dir", str(study / "receipts")]) == 2
+    assert "--receipt-dir goes with receipts and traces" in capsys.readouterr().err
 
 
 def test_rows_keep_what_was_recorded_and_name_the_row_they_came_from(study):
@@ -225,6 +248,19 @@ def test_a_changed_contract_regrades_its_runs_and_lists_what_came_out_otherwise(
         (2, len(done.changes)),
         (3, len(done.changes)),
     ]
+
+
+def test_runs_whose_contract_is_gone_are_told_of_and_are_no_flips(project):
+    opened = load_project(project / "toolscore.yaml")
+    (project / "contracts/one.yaml").unlink()
+    expected = (
+        "nothing to re-score: 20 runs are graded by what applies now;"
+        " no contract applies to 20 runs"
+    )
+    for is_dry_run in (True, False):
+        report = regrade_warehouse(opened, dry_run=is_dry_run)
+        assert (report.summary(), report.changes) == (expected, [])
+    assert ask(project, "select count(*) from marts.latest_grades") == [(20,)]
 
 
 def test_other_formulas_regrade_every_run_and_keep_the_old_grades(project, monkeypatch):

@@ -236,6 +236,7 @@ class WarehouseRegrade:
         judgments_added: judgments that were new.
         pairs_rescored: pairs of run and judgment that were graded.
         runs: runs in the warehouse.
+        ungraded: those of them that no contract applies to.
         changes: rows of ``marts.flips`` that this regrade made, by task, variant and run.
         exports: files written, with the number of their records.
     """
@@ -244,6 +245,7 @@ class WarehouseRegrade:
     judgments_added: int = 0
     pairs_rescored: int = 0
     runs: int = 0
+    ungraded: int = 0
     changes: list[dict[str, Any]] = field(default_factory=list)
     exports: dict[str, int] = field(default_factory=dict)
 
@@ -255,12 +257,17 @@ class WarehouseRegrade:
     def summary(self) -> str:
         """What was done, as a sentence."""
         if not self.pairs_rescored and not self.changes:
-            return f"nothing to re-score: {self.runs} runs are graded by what applies now"
+            graded = self.runs - self.ungraded
+            told = f"nothing to re-score: {graded} runs are graded by what applies now"
+            return f"{told}{self._ungraded()}"
         did = "would re-score" if self.is_dry_run else "re-scored"
         return (
             f"{did} {self.pairs_rescored} pairs of {self.runs} runs; {len(self.changes)} come out"
-            f" otherwise, {self.flip_count} with another outcome"
+            f" otherwise, {self.flip_count} with another outcome{self._ungraded()}"
         )
+
+    def _ungraded(self) -> str:
+        return f"; no contract applies to {self.ungraded} runs" if self.ungraded else ""
 
 
 def regrade_warehouse(project: Project, *, dry_run: bool = False) -> WarehouseRegrade:
@@ -316,8 +323,11 @@ def _regrade(project: Project, path: Path, *, is_dry_run: bool) -> WarehouseRegr
             pipeline.build_marts(session, report)
             pipeline.write_exports(session, project, report)
             pipeline.publish(session, report)
-        row = session.store.execute("select count(*) from evidence.runs").fetchone()
-        done.runs = int(row[0]) if row else 0
+        [(done.runs, done.ungraded)] = session.store.execute(
+            "select count(*), count(*) filter (applicable.run_id is null) from evidence.runs"
+            " left join (select distinct run_id from judgment.applicable) as applicable"
+            " using (run_id)"
+        ).fetchall()
         done.judgments_added = report.judgments_added
         done.pairs_rescored = report.pairs_graded
         done.exports = report.exports
