@@ -389,6 +389,19 @@ def test_a_receipt_whose_trace_changed_is_refused(tmp_path: Path) -> None:
         export_records([receipt])
 
 
+def test_a_receipt_that_does_not_hold_the_final_answer_is_refused(tmp_path: Path) -> None:
+    from toolscore_pipeline.api import evaluate_trace
+    from toolscore_pipeline.receipts import build_receipt, write_receipt
+
+    paths = {"gold": tmp_path / "gold.json", "trace": tmp_path / "book.json"}
+    write_receipt_of(tmp_path)
+    result = evaluate_trace(paths["gold"], paths["trace"], final_answer="It is booked.")
+    receipt = build_receipt(result, paths, final_answer="It is booked.")
+    path = write_receipt(tmp_path / "other.receipt.json", receipt)
+    with pytest.raises(ReceiptMismatchError, match="had a final answer given from outside"):
+        export_records([path])
+
+
 def test_inputs_that_cannot_be_read_are_refused_with_their_place(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         export_records([tmp_path / "missing.jsonl"])

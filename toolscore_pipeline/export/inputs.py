@@ -222,6 +222,9 @@ def _of_receipt(path: Path, variant: str) -> list[dict[str, Any]]:
 
     receipt = load_receipt(path)
     problems = verify_receipt(receipt, path.parent)
+    if not problems and receipt["settings"].get("final_answer_sha256") is not None:
+        problem = "the evaluation had a final answer given from outside"
+        problems = [f"{problem}, which a receipt does not hold; export its trace"]
     if problems:
         raise ReceiptMismatchError("; ".join(problems), path=path)
     inputs = inputs_of(receipt, path.parent)
