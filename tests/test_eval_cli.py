@@ -77,6 +77,22 @@ def test_a_contract_picks_its_best_alternative(capsys: pytest.CaptureFixture[str
     assert "Grade A   PASS (95.7%)" in contract[1]
 
 
+@pytest.mark.parametrize(
+    ("option", "start"),
+    [("--markdown", "# Toolscore"), ("--html", "<!doctype html>"), ("--csv", "category,metric,value")],
+)
+def test_a_report_on_standard_output_is_all_that_is_printed(
+    guardrails: Path, capsys: pytest.CaptureFixture[str], option: str, start: str
+) -> None:
+    code, out, _ = run(capsys, "gold.json", "trace.json", option, "-")
+    assert code == 0
+    assert out.lower().startswith(start.lower())
+    assert not (guardrails / "-").exists()
+    code, out, err = run(capsys, "gold.json", "trace.json", option, "-", "--json", "-")
+    assert (code, out) == (2, "")
+    assert f"--json and {option} both write to standard output" in err
+
+
 def test_json_on_standard_output_is_all_that_is_printed(
     guardrails: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

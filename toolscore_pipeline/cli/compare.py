@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toolscore_pipeline.cli.output import console, table, write_bytes, write_json, write_text
+from toolscore_pipeline.cli.output import (
+    console,
+    table,
+    takes_output,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from toolscore_pipeline.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -90,7 +97,8 @@ def command(
     With --runs or --traces these are compared; with neither, the comparisons of the project found
     upward from here are shown.
     """
-    out = console(quiet=quiet or json_path == "-")
+    is_taken = takes_output(json=json_path, markdown=markdown, html=html)
+    out = console(quiet=quiet or is_taken)
     if not runs and not traces:
         _refuse_without_runs(
             gold=gold,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toolscore_pipeline.cli.output import append_text, console, write_json, write_text
+from toolscore_pipeline.cli.output import append_text, console, takes_output, write_json, write_text
 from toolscore_pipeline.errors import SettingsError, UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -74,13 +74,15 @@ def command(
         ),
     ] = None,
     markdown: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Write a report in Markdown.")
+        Path | None,
+        typer.Option(metavar="PATH", help="Write a report in Markdown; - is the output."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Write a report as a page.")
+        Path | None, typer.Option(metavar="PATH", help="Write a report as a page; - is the output.")
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Write every number as CSV.")
+        Path | None,
+        typer.Option(metavar="PATH", help="Write every number as CSV; - is the output."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
 ) -> None:
@@ -88,6 +90,7 @@ def command(
 
     Exit code 1 when a gate (--fail-under, --fail-on-violations) fails.
     """
+    is_taken = takes_output(json=json_path, markdown=markdown, html=html, csv=csv)
     weights = parse_weights(weight)
     if fail_under is not None and not 0 <= fail_under <= 1:
         raise UsageError(f"--fail-under: got {fail_under:g}, expected a number from 0 to 1")
@@ -106,7 +109,7 @@ def command(
     from toolscore_pipeline import reports
 
     verdict = reports.read_verdict(result)
-    reports.print_verdict(verdict, console(quiet=quiet or json_path == "-"))
+    reports.print_verdict(verdict, console(quiet=quiet or is_taken))
     if json_path:
         write_json(json_path, reports.report_record(result))
     if markdown:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolscore_pipeline.errors import InputError
+from toolscore_pipeline.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,9 +34,17 @@ def console(*, quiet: bool = False, stderr: bool = False) -> Console:
 
 
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    title: str | None = None,
+    null: str = "",
+    widths: Sequence[int] | None = None,
 ) -> Any:
-    """A rich table; numbers are aligned right, None is an empty cell."""
+    """A rich table; numbers are aligned right, None is an empty cell or what ``null`` says.
+
+    Columns are as wide as ``widths`` says, in characters, or as rich finds.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -47,27 +55,43 @@ def table(
         numeric = bool(rows) and all(
             row[index] is None or isinstance(row[index], (int, float)) for row in rows
         )
-        made.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        made.add_column(
+            name,
+            justify="right" if numeric else "left",
+            overflow="fold",
+            width=widths[index] if widths else None,
+        )
     for row in rows:
-        made.add_row(*(Text("" if value is None else str(value)) for value in row))
+        made.add_row(*(Text(null if value is None else str(value)) for value in row))
     return made
+
+
+def takes_output(**targets: Path | str | None) -> bool:
+    """Whether one of several options (by name) is ``-``: then nothing else goes to the output.
+
+    Raises:
+        UsageError: more than one of them is.
+    """
+    taken = [f"--{name}" for name, target in targets.items() if str(target) == "-"]
+    if len(taken) > 1:
+        raise UsageError(f"{' and '.join(taken)} both write to standard output; give one a file")
+    return bool(taken)
 
 
 def write_json(target: str, value: Any) -> None:
     """Write a JSON report to a path, or to standard output for ``-``; a file is replaced whole."""
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    if target == "-":
-        sys.stdout.write(text)
-        return
-    write_text(Path(target), text)
+    write_text(Path(target), json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file aside and rename it into place.
+    """Write a file aside and rename it into place; ``-`` is standard output.
 
     Raises:
         InputError: its folder does not exist or cannot be written.
     """
+    if str(path) == "-":
+        sys.stdout.write(text)
+        return
     write_bytes(path, text.encode("utf-8"))
 
 

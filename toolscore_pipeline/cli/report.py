@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from toolscore_pipeline.cli.output import append_text, console, write_json, write_text
+from toolscore_pipeline.cli.output import append_text, console, takes_output, write_json, write_text
 from toolscore_pipeline.errors import UsageError, unknown_name
 
 FORMATS = {"html": "report.html", "markdown": "report.md"}
@@ -47,8 +47,7 @@ def command(
 
     if format not in FORMATS:
         raise UsageError(unknown_name("format", format, FORMATS))
-    if output == "-" and json_path == "-":
-        raise UsageError("-o - and --json - both write to standard output; give one a file")
+    is_taken = takes_output(output=output, json=json_path)
     found = project_report(
         open_project(project),
         comparison=comparison,
@@ -57,7 +56,7 @@ def command(
     )
     is_html = format == "html"
     text = project_html(found) if is_html else project_markdown(found)
-    out = console(quiet=quiet or "-" in (output, json_path))
+    out = console(quiet=quiet or is_taken)
     if output == "-":
         sys.stdout.write(text)
     else:
