@@ -118,6 +118,7 @@ def test_every_problem_is_named_with_its_line_and_the_nearest_key(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "place", "words"),
     [
+        ({"repetitions": 10**9}, "$.repetitions", "expected at most 100,000"),
         ({"spec_version": 2}, "$.spec_version", "expected spec_version 1, got 2"),
         ({"server": {}}, "$.server", "exactly one of"),
         ({"server": {"command": "x", "url": "http://h"}}, "$.server", "exactly one of"),

@@ -37,6 +37,9 @@ SPEC_VERSION = 1
 RUN_DIR = "{run_dir}"
 """Stands for the fresh folder of a run, in the server's command, env and cwd."""
 
+# Every run of a study is listed, shuffled and priced before the first is made.
+MAX_CELLS = 100_000
+
 _SPEC_KEYS = (
     "spec_version", "name", "description", "server", "verify", "provider", "model", "system",
     "max_output_tokens", "extra", "pricing", "arms", "repetitions", "seed", "budget", "limits",
@@ -464,6 +467,13 @@ class _Reader:
         rules, guard_tools, guard_python = self.guard(data)
         name = self.text(data, "name", "$", _REQUIRED)
         repetitions = self.number(data, "repetitions", "$", 1, 1, is_whole=True)
+        count = len(tasks) * len(arms) * repetitions
+        if count > MAX_CELLS:
+            self.fail(
+                f"{len(tasks)} tasks, {len(arms)} arms and {repetitions:,} repetitions make"
+                f" {count:,} runs; expected at most {MAX_CELLS:,}",
+                "$.repetitions",
+            )
         seed = self.number(data, "seed", "$", 0, -math.inf, is_whole=True)
         max_usd = self.number(budget, "max_usd", "$.budget", None, 0)
         allow_unknown_price = self.flag(budget, "allow_unknown_price", "$.budget", False)
