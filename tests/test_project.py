@@ -22,6 +22,10 @@ from toolscore_pipeline.project import load_project
             "$.comparisons[0].objectives[1]: unknown metric 'cots'; did you mean 'cost'?",
         ),
         ("comparisons: [{name: a, alpha: 0}]", "$.comparisons[0].alpha: expected a number between"),
+        ("comparisons: [{name: a}, {name: a}]", "$.comparisons: two comparisons are named 'a'"),
+        ("exports: [{path: x}, {path: y}]", "$.exports: two exports are named 'aef'"),
+        ("exports: [{name: 'a b', path: x}]", "$.exports[0].name: expected a name of letters"),
+        ("regrade: {cron: '99 5 * * *'}", "$.regrade.cron: expected the five fields of a cron"),
     ],
 )
 def test_a_wrong_setting_is_told_with_its_place(tmp_path: Path, text: str, sentence: str) -> None:
@@ -30,6 +34,37 @@ def test_a_wrong_setting_is_told_with_its_place(tmp_path: Path, text: str, sente
     with pytest.raises(ContractError) as caught:
         load_project(file)
     assert str(caught.value).startswith(f"{file}:2: at {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("cron", "is_one"),
+    [
+        ("0 5 * * *", True),
+        ("*/15 8-18/2 1,15 JAN-mar mon-fri", True),
+        ("59 23 31 12 7", True),
+        ("60 * * * *", False),
+        ("* 24 * * *", False),
+        ("* * 0 * *", False),
+        ("* * * 13 *", False),
+        ("* * * * mom", False),
+        ("*/0 * * * *", False),
+        ("5-1 * * * *", False),
+        ("1,, * * * *", False),
+        ("* * * *", False),
+        ("² * * * *", False),
+    ],
+)
+def test_a_schedule_is_what_dagster_takes(tmp_path: Path, cron: str, is_one: bool) -> None:
+    from dagster._utils.schedules import is_valid_cron_schedule
+
+    file = tmp_path / "toolscore.yaml"
+    file.write_text(f"regrade: {{cron: '{cron}'}}\n", encoding="utf-8")
+    if is_one:
+        assert is_valid_cron_schedule(cron)
+        assert load_project(file).regrade_cron == cron
+    else:
+        with pytest.raises(ContractError, match="a cron schedule"):
+            load_project(file)
 
 
 def test_contracts_and_gold_lists_say_which_runs_they_are_for(tmp_path: Path) -> None:

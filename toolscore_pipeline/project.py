@@ -206,8 +206,7 @@ def load_project(path: str | Path) -> Project:
         if (text := _read_contract_pattern(reader, item, where))
     ]
     names = [source.name for source in sources if source is not None]
-    for name in {name for name in names if names.count(name) > 1}:
-        reader.problem(f"two sources are named {name!r}", "$.sources")
+    _refuse_twice(reader, "sources", names)
     comparisons = [
         _read_comparison(reader, item, where, root, names)
         for item, where in reader.items(top.get("comparisons"), "$.comparisons")
@@ -216,10 +215,14 @@ def load_project(path: str | Path) -> Project:
         _read_export(reader, item, where, root)
         for item, where in reader.items(top.get("exports"), "$.exports")
     ]
+    # Of two comparisons of one name each would count the runs of both.
+    _refuse_twice(reader, "comparisons", [one.name for one in comparisons if one])
+    _refuse_twice(reader, "exports", [one.name for one in exports if one])
     regrade = reader.mapping(top.get("regrade", {}), "$.regrade", ("cron",))
     cron = reader.text(regrade, "cron", "$.regrade")
-    if cron is not None and len(cron.split()) != 5:
-        reader.problem(f"expected five fields of a cron schedule, got {cron!r}", "$.regrade.cron")
+    if cron is not None and not _is_cron(cron):
+        reason = f"expected the five fields of a cron schedule, such as '0 5 * * *', got {cron!r}"
+        reader.problem(reason, "$.regrade.cron")
     warehouse = reader.text(top, "warehouse", "$") or "warehouse.duckdb"
     studies = _read_studies(reader, top.get("studies"), root)
     grading = _read_grading(reader, top.get("grading", {}), root)
@@ -235,6 +238,45 @@ def load_project(path: str | Path) -> Project:
         exports=[export for export in exports if export],
         regrade_cron=cron,
         studies=studies,
+    )
+
+
+def _refuse_twice(reader: _Reader, key: str, names: list[str]) -> None:
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        reader.problem(f"two {key} are named {name!r}", f"$.{key}")
+
+
+# The fields of a cron schedule: the least and the greatest number, and names that stand for them.
+_CRON_FIELDS = (
+    (0, 59, ""),
+    (0, 23, ""),
+    (1, 31, ""),
+    (1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"),
+    (0, 7, "sun mon tue wed thu fri sat"),
+)
+_CRON_PART = re.compile(r"(?:\*|(\w+)(?:-(\w+))?)(?:/([1-9]\d{0,3}))?", re.ASCII)
+
+
+def _is_cron(text: str) -> bool:
+    """Whether a text is five fields of lists, ranges and steps within what each may hold."""
+    fields = text.lower().split()
+
+    def holds(part: str, low: int, high: int, names: str) -> bool:
+        found = _CRON_PART.fullmatch(part)
+        if found is None:
+            return False
+        known = {name: low + number for number, name in enumerate(names.split())}
+        ends = [
+            known.get(end, int(end) if end.isdecimal() else -1)
+            for end in found.group(1, 2)
+            if end is not None
+        ]
+        return all(low <= end <= high for end in ends) and ends == sorted(ends)
+
+    return len(fields) == len(_CRON_FIELDS) and all(
+        holds(part, *limits)
+        for field, limits in zip(fields, _CRON_FIELDS, strict=True)
+        for part in field.split(",")
     )
 
 
@@ -265,7 +307,8 @@ _COMPARISON_KEYS = (
 )
 _EXPORT_KEYS = ("name", "format", "path")
 _STUDY_KEYS = ("name", "spec", "output", "allow_paid", "concurrency")
-_STUDY_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+# A name that becomes part of an asset's key.
+_KEY_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class _Reader:
@@ -480,12 +523,18 @@ def _read_comparison(
     )
 
 
+def _no_key(name: str) -> str:
+    return f"expected a name of letters, digits and any of . _ -, got {name!r}"
+
+
 def _read_export(reader: _Reader, item: Any, where: str, root: Path) -> ExportSettings | None:
     found = reader.mapping(item, where, _EXPORT_KEYS)
     name, path = reader.text(found, "name", where), reader.text(found, "path", where)
     kind = reader.text(found, "format", where) or "aef"
     if kind != "aef":
         reader.problem(f"unknown export format {kind!r} (known: aef)", f"{where}.format")
+    if name is not None and _KEY_NAME.fullmatch(name) is None:
+        reader.problem(_no_key(name), f"{where}.name")
     if path is None:
         reader.problem("an export needs a path", where)
         return None
@@ -514,10 +563,8 @@ def _read_study(reader: _Reader, item: Any, where: str, root: Path) -> Study | N
     missing = [key for key in ("name", "spec", "output") if found.get(key) is None]
     if missing and (item is None or isinstance(item, dict)):
         reader.problem(f"a study needs a name, a spec and an output; no {missing[0]} here", where)
-    # The name becomes part of an asset's key.
-    if name is not None and _STUDY_NAME.fullmatch(name) is None:
-        reason = f"expected a name of letters, digits and any of . _ -, got {name!r}"
-        reader.problem(reason, f"{where}.name")
+    if name is not None and _KEY_NAME.fullmatch(name) is None:
+        reader.problem(_no_key(name), f"{where}.name")
     if spec is not None and not (root / spec).is_file():
         folder = (root / spec).parent
         names = [path.name for kind in ("yaml", "yml", "json") for path in folder.glob(f"*.{kind}")]
