@@ -11,9 +11,9 @@ from toolscore_pipeline.components import (
     failure,
     project_file,
 )
-from toolscore_pipeline.credentials import redact_secrets
 from toolscore_pipeline.errors import ToolscoreError
 from toolscore_pipeline.project import load_project
+from toolscore_pipeline.reports.safe import markdown_text, plain
 from toolscore_pipeline.warehouse import Warehouse
 from toolscore_pipeline.watching import (
     JUDGMENTS,
@@ -30,6 +30,7 @@ FIRST = {
     JUDGMENTS: dg.AssetSelection.groups("judgments"),
 }
 SECONDS_BETWEEN_LOOKS = 5
+LONGEST_TOLD = 1000
 
 
 @dg.sensor(
@@ -140,7 +141,7 @@ def freshness(context: dg.AssetCheckExecutionContext, project: ProjectResource):
             "Materialise the group grades and what follows from it.",
         ),
     ):
-        told = redact_secrets("; ".join(first))
+        told = plain("; ".join(first), LONGEST_TOLD)
         yield dg.AssetCheckResult(
             asset_key=PUBLISHED,
             check_name=name,
@@ -152,7 +153,8 @@ def freshness(context: dg.AssetCheckExecutionContext, project: ProjectResource):
                 "published_at": changed.isoformat(timespec="seconds"),
             }
             | ({"what_to_do": mend} if count else {}),
-            description=f"{told}. {mend}" if count else None,
+            # The UI shows it as Markdown.
+            description=f"{markdown_text(told)}. {mend}" if count else None,
         )
 
 

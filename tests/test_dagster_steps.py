@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -258,6 +259,38 @@ def test_rows_that_an_audit_refuses_fail_its_check_and_the_step(
     assert check.check_name == "rates_are_in_range"
     assert not check.passed
     assert "comparison = arms, variant = a, pass_rate = 1.5" in str(check.description)
+
+
+def test_names_out_of_traces_do_nothing_in_the_ui(steps: Steps) -> None:
+    picture = "![x](http://elsewhere.example/x.png)"
+    key = "AKIA" + "Z2J7Q4W8E3R6T1Y5"
+    odd = rows(3, seed=9, start=900)
+    for row, name in zip(odd, (picture, "<b>*a* | b</b>", f"{'long ' * 15}{key}"), strict=True):
+        row |= {"task_id": name, "arm_id": name}
+    file = steps.folder / "runs/second.jsonl"
+    before = file.read_text(encoding="utf-8")
+    write_rows(file, [json.loads(line) for line in before.splitlines()] + odd)
+    try:
+        result = steps.run()
+        preview = metadata(result, "marts/variant_stats")["preview"]
+        checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    finally:
+        file.write_text(before, encoding="utf-8")
+        assert steps.run().success
+    # In the order of its first columns; what is cut off has been blacked out before.
+    variants = [line.split(" | ")[1] for line in preview.splitlines()[2:]]
+    assert variants == [
+        r"!\[x\](http&#58;//elsewhere.example/x.png)",
+        r"&lt;b>\*a\* \| b&lt;/b>",
+        "a",
+        "b",
+        rf"{'long ' * 15}\[RED…",
+    ]
+    check = checks["every_run_has_a_contract"]
+    assert not check.passed
+    for shown in (str(check.description), str(check.metadata["first"].value)):
+        assert r"task = !\[x\](http&#58;//elsewhere.example/x.png)" in shown
+        assert key[:4] not in shown
 
 
 def test_an_export_that_was_tampered_with_is_written_again_in_full(steps: Steps) -> None:

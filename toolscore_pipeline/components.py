@@ -39,6 +39,7 @@ from toolscore_pipeline.project import (
     find_project,
     load_project,
 )
+from toolscore_pipeline.reports.safe import markdown_text, plain
 from toolscore_pipeline.runner import table_hash
 from toolscore_pipeline.studies import feeding_studies
 from toolscore_pipeline.telling import StepProgress, advice
@@ -125,7 +126,8 @@ class ExportConfig(dg.Config):
 
 def failure(error: ToolscoreError) -> dg.Failure:
     """A step that could not go on: what is wrong and what to do, instead of a stack of frames."""
-    return dg.Failure(description=f"{error}\n{advice(error)}", allow_retries=False)
+    told = redact_secrets(str(error))
+    return dg.Failure(description=f"{told}\n{advice(error)}", allow_retries=False)
 
 
 @dataclass
@@ -814,23 +816,29 @@ def _is_private(column: str) -> bool:
 
 def _preview(store: duckdb.DuckDBPyConnection, model: Model) -> str:
     shown = [f'"{name}"' for name in model.column_names if not _is_private(name)]
-    result = store.execute(f"select {', '.join(shown)} from {model.full_name} limit {PREVIEW_ROWS}")
+    # A view has an order of its own where order is its point; the rows of a table lie anyhow.
+    order = "" if model.kind == "view" else "order by all "
+    result = store.execute(
+        f"select {', '.join(shown)} from {model.full_name} {order}limit {PREVIEW_ROWS}"
+    )
     names = [column[0] for column in result.description or []]
     lines = [f"| {' | '.join(names)} |", f"|{' --- |' * len(names)}"]
     for row in result.fetchall():
         lines.append(f"| {' | '.join(_cell(value) for value in row)} |")
-    return redact_secrets("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _cell(value: Any) -> str:
+    """A value as Markdown: a name out of a trace is no link, and no picture that is fetched."""
     if value is None:
         return "*unknown*"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|").replace("\n", " ")[:80]
+    return markdown_text(plain(text, LONGEST_CELL))
 
 
-# Rows against an audit that its check shows.
+# Rows against an audit that its check shows, and the characters of a value that are.
 ROWS_TOLD = 10
+LONGEST_CELL = 80
 
 
 def _check_result(
@@ -841,7 +849,6 @@ def _check_result(
     description = audit.description
     if count:
         told = [", ".join(f"{name} = {_cell(value)}" for name, value in row) for row in rows]
-        told = redact_secrets("\n".join(told)).split("\n")
         metadata["first"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in told))
         metadata["what_to_do"] = audit.mend
         rows_are = "1 row is" if count == 1 else f"{count:,} rows are"
