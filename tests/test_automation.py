@@ -198,3 +198,32 @@ def test_children_end_also_when_the_command_is_killed_outright(tmp_path: Path) -
     parent.kill()
     parent.communicate()
     wait_for("the end of the child", lambda: processes_on(tmp_path) == [], 30)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_it_ends_at_once_also_when_a_shell_started_it_in_the_background(tmp_path: Path) -> None:
+    # A shell without job control has what it starts with & ignore interrupts.
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from toolscore_pipeline.cli.ui import run_until_stopped\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "child = [sys.executable, '-c', 'import time; print(1, flush=True); time.sleep(600)']\n"
+        "sys.exit(run_until_stopped(child, dict(os.environ), Path(sys.argv[1])))\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TOOLSCORE_TEST_FOLDER": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "1\n"
+    parent.send_signal(signal.SIGTERM)
+    # The child is asked for fifteen seconds before it is told.
+    assert wait_for("the end", lambda: parent.poll() is not None, 60) < 12
+    parent.communicate()
+    assert parent.returncode == 0
+    assert processes_on(tmp_path) == []

@@ -697,7 +697,8 @@ def _results(
         metadata = row_metadata(session.store, model) | {"seconds": round(seconds, 3)}
         if model.full_name == "grades.grades":
             metadata["graded_now"] = report.pairs_graded
-        context.log.info(f"{model.full_name}: {metadata['dagster/row_count']} rows")
+        count = metadata["dagster/row_count"]
+        context.log.info(f"{model.full_name}: {count:,} {'row' if count == 1 else 'rows'}")
         yield dg.MaterializeResult(
             asset_key=key,
             metadata=metadata,

@@ -99,7 +99,7 @@ def run_until_stopped(arguments: list[str], environment: dict[str, str], folder:
             env=environment,
             cwd=folder,
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=_as_child,
         )
     except OSError as error:
         raise UsageError(f"cannot start {arguments[0]}: {error.strerror}") from None
@@ -121,6 +121,12 @@ def run_until_stopped(arguments: list[str], environment: dict[str, str], folder:
         _end_group(process)
         signal.signal(signal.SIGINT, hurried[signal.SIGINT])
         signal.signal(signal.SIGTERM, former)
+
+
+def _as_child() -> None:
+    """Let this process be interrupted, also where a shell's ``&`` has it ignore that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _end_with_parent()
 
 
 def _end_with_parent() -> None:
