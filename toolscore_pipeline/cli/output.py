@@ -52,9 +52,8 @@ def table(
     rows = [list(row) for row in rows]
     made = Table(title=title, box=box.SQUARE if sys.stdout.isatty() else box.ASCII)
     for index, name in enumerate(columns):
-        numeric = bool(rows) and all(
-            row[index] is None or isinstance(row[index], (int, float)) for row in rows
-        )
+        values = [row[index] for row in rows if row[index] is not None]
+        numeric = bool(values) and all(isinstance(value, (int, float)) for value in values)
         made.add_column(
             name,
             justify="right" if numeric else "left",

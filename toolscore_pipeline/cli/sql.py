@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,20 +100,32 @@ def command(
 def show_answer(answer: Answer, format: str, *, is_unsafe: bool = False) -> None:
     """Print an answer as table, CSV or JSON; credentials are redacted unless it is unsafe.
 
-    NULL is ``NULL`` in a table, an empty field in CSV and ``null`` in JSON.
+    NULL is ``NULL`` in a table, an empty field in CSV and ``null`` in JSON. Lists and structs are
+    JSON in all three. A table that is too wide is printed row by row.
     """
     clean: Callable[[Any], Any] = (lambda value: value) if is_unsafe else _redacted
+    columns = [clean(name) for name in answer.columns]
     rows = [[clean(value) for value in row] for row in answer.rows]
     if format == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(answer.columns)
-        writer.writerows(rows)
+        writer.writerow(columns)
+        writer.writerows([_field(value) for value in row] for row in rows)
     elif format == "json":
-        told = [dict(zip(answer.columns, map(_plain, row), strict=True)) for row in rows]
-        print(json.dumps(told, indent=2, ensure_ascii=False, default=str))
+        names = _distinct(columns)
+        told = [dict(zip(names, map(_plain, row), strict=True)) for row in rows]
+        print(json.dumps(told, indent=2, ensure_ascii=False))
     else:
         out = console()
-        out.print(table(answer.columns, [[_cell(value) for value in row] for row in rows]))
+        cells = [[_cell(value) for value in row] for row in rows]
+        widths = _widths(columns, cells, out.width)
+        if widths is not None:
+            out.print(table(columns, cells, null="NULL", widths=widths))
+        elif not rows:
+            out.print(", ".join(columns))
+        else:
+            for number, row in enumerate(cells, start=1):
+                out.print(f"row {number}")
+                out.print(table(("column", "value"), zip(columns, row, strict=True), null="NULL"))
         count = f"{len(rows)} row" + ("" if len(rows) == 1 else "s")
         out.print(count + (", cut off by --limit" if answer.is_cut else ""))
 
@@ -132,24 +146,70 @@ def _redacted(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """A value for a table: a number as it is, a text that cannot act on the terminal."""
+    """A value for a table: a number or NULL as it is, a text that cannot act on the terminal."""
     from toolscore_pipeline.reports.safe import spell_out
 
-    if value is None:
-        return "NULL"
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    value = _field(value)
+    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         return value
     text = str(value)
     text = text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
     return "\n".join(spell_out(line) for line in text.split("\n"))
 
 
+def _widths(columns: list[str], cells: list[list[Any]], room: int) -> list[int] | None:
+    """How wide each column of a table is, in characters; None when the table is too wide.
+
+    The widest columns give way first, and none so far that a number or a word of its name breaks.
+    """
+    from rich.cells import cell_len
+
+    widths, least = [], []
+    for index, name in enumerate(columns):
+        values = [row[index] for row in cells]
+        lines = [line for value in values for line in str(value).split("\n")]
+        widths.append(max(cell_len(line) for line in [name, *lines]))
+        unbroken = [str(value) for value in values if not isinstance(value, str)]
+        least.append(max(cell_len(text) for text in ["", *name.split(), *unbroken]))
+    room -= 3 * len(columns) + 1
+    if sum(least) > room:
+        return None
+    while sum(widths) > room:
+        spare = [width if width > low else 0 for width, low in zip(widths, least, strict=True)]
+        widths[spare.index(max(spare))] -= 1
+    return widths
+
+
+def _field(value: Any) -> Any:
+    """A value for a field of CSV or a table: a list or struct as JSON."""
+    if isinstance(value, (list, tuple, dict)):
+        return json.dumps(_plain(value), ensure_ascii=False)
+    return value if isinstance(value, float) else _plain(value)
+
+
 def _plain(value: Any) -> Any:
-    return (
-        value
-        if isinstance(value, (str, int, float, bool, list, dict)) or value is None
-        else str(value)
-    )
+    """A value as JSON knows it, however deep; what it has no form for is a text."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, Decimal) and Decimal(repr(float(value))) == value:
+        return float(value) if value % 1 else int(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, (str, int, float)) or value is None else str(value)
+
+
+def _distinct(columns: list[str]) -> list[str]:
+    """Column names of which none is twice, with a number behind as DuckDB itself does it."""
+    made: list[str] = []
+    for name in columns:
+        number, tried = 0, name
+        while tried in made or (number and tried in columns):
+            number += 1
+            tried = f"{name}_{number}"
+        made.append(tried)
+    return made
 
 
 def _give_up(seconds: float | None) -> None:
