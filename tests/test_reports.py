@@ -24,7 +24,9 @@ from toolscore_pipeline.reports import (
     verdict_markdown,
     verdict_text,
 )
+from toolscore_pipeline.reports.figures import dollars, seconds
 from toolscore_pipeline.reports.safe import call_text, csv_cell, markdown_text, plain
+from toolscore_pipeline.reports.view import finding_text
 from toolscore_pipeline.result import EvaluationResult
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -237,8 +239,58 @@ def test_what_was_not_recorded_is_unknown_and_a_measured_zero_is_a_zero() -> Non
         [{"tool": "a"}], [{**call("a"), "duration": 0.0, "cost": 0.0, "result": "ok"}]
     )
     assert metric(measured, "Duration") == "0.000s"
-    assert metric(measured, "Cost") == "$0.0000"
+    assert metric(measured, "Cost") == "$0"
     assert metric(measured, "Failed calls") == "0 of 1 calls"
+
+
+@pytest.mark.parametrize(
+    ("amount", "said"),
+    [
+        (None, "unknown"),
+        (0.0, "$0"),
+        (0.0000123456, "$0.00001235"),
+        (0.00042561, "$0.0004256"),
+        (3.0, "$3"),
+        (999.96, "$1000"),
+        (12345.678, "$12,345.68"),
+    ],
+)
+def test_a_small_amount_is_no_zero_and_a_large_one_has_no_exponent(
+    amount: float | None, said: str
+) -> None:
+    assert dollars(amount) == said
+
+
+def test_seconds_are_said_with_three_digits() -> None:
+    said = ["unknown", "0.00123 s", "3.21 s", "4,567 s"]
+    assert [seconds(amount) for amount in (None, 0.001234, 3.2101, 4567.2)] == said
+
+
+@pytest.mark.parametrize(
+    ("finding", "reason", "said"),
+    [
+        (
+            "claimed-success",
+            "claims success, but call 4 (save) failed",
+            "the answer claims success, but call 4 (save) failed",
+        ),
+        (
+            "disclosure",
+            "does not mention the failure of call 4 (save)",
+            "the answer does not mention the failure of call 4 (save)",
+        ),
+        (
+            "escape-hatch",
+            "call 4 (save) reaches for what call 2 (look) was refused",
+            "call 4 (save) reaches for what call 2 (look) was refused",
+        ),
+        ("failed-call", "the call failed", "call 4 save failed"),
+        ("blind-retry", "repeats a failed call", "call 4 save repeats a failed call"),
+    ],
+)
+def test_a_finding_says_who_did_it(finding: str, reason: str, said: str) -> None:
+    row = {"finding": finding, "severity": "error", "call_index": 3, "tool": "save"}
+    assert finding_text({**row, "reason": reason, "sentence": None}) == f"{finding}: {said}"
 
 
 def test_a_total_over_some_calls_names_how_many() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolscore_pipeline.regrades import rows_of
+from toolscore_pipeline.reports.figures import dollars
 from toolscore_pipeline.reports.safe import plain
 from toolscore_pipeline.reports.view import finding_text, percent
 
@@ -555,13 +556,13 @@ def _missed(row: ExpectedRow) -> str:
 
 
 def _facts(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    cost, seconds = row["cost_usd"], row["duration_seconds"]
+    seconds = row["duration_seconds"]
     facts = [
         ("model", known(row["model"])),
         ("status", known(row["status"])),
         ("calls", str(row["call_count"])),
         ("duration", "unknown" if seconds is None else f"{seconds:.3f} s"),
-        ("cost", "unknown" if cost is None else f"${cost:.4f}"),
+        ("cost", dollars(row["cost_usd"])),
     ]
     if row["grade_id"] is not None:
         needed, done = row["required_count"], row["completed_count"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from toolscore_pipeline.reports.figures import dollars
 from toolscore_pipeline.reports.issues import Issue, find_issues
 from toolscore_pipeline.reports.safe import call_text, plain
 from toolscore_pipeline.result import EvaluationResult
@@ -214,16 +215,16 @@ def _metrics(result: EvaluationResult) -> list[tuple[str, str]]:
         ),
         ("Failed calls", failed),
         ("Identical calls", str(row["identical_count"])),
-        ("Duration", _measure(latency, total, "{:.3f}s")),
-        ("Cost", _measure(cost, total, "${:.4f}")),
+        ("Duration", _measure(latency, total, lambda amount: f"{amount:.3f}s")),
+        ("Cost", _measure(cost, total, dollars)),
     ]
 
 
-def _measure(metrics: dict[str, Any], calls: int, form: str) -> str:
+def _measure(metrics: dict[str, Any], calls: int, form: Callable[[float], str]) -> str:
     """``unknown``, ``0.000s``, or ``1.234s (3 of 5 calls)`` when only some calls have the value."""
     if metrics["total"] is None:
         return "unknown"
-    text = form.format(metrics["total"])
+    text = form(metrics["total"])
     if metrics["status"] == "partial":
         text += f" ({metrics['known_count']} of {calls} calls)"
     return text
@@ -266,6 +267,10 @@ def _behaviour(result: EvaluationResult) -> list[Line]:
     return sorted(lines, key=lambda line: _SEVERITIES.index(line.severity))
 
 
+# Findings whose reason goes on about the final answer.
+_ABOUT_THE_ANSWER = ("claimed-success", "disclosure")
+
+
 def finding_text(row: Mapping[str, Any]) -> str:
     """A row of ``grades.findings`` in one line, redacted."""
     call = ""
@@ -283,7 +288,13 @@ def finding_text(row: Mapping[str, Any]) -> str:
         path = plain(row["path"] or "", 120)
         place = f"in '{path}'" if path else "in its arguments"
         return f"{call}passes a credential ({row['kind']}) {place}: {plain(row['preview'], 60)}"
-    text = f"{row['finding']}: {call}{reason}" if call else f"{row['finding']}: {reason}"
+    if row["finding"] == "failed-call":
+        return f"failed-call: {call}failed"
+    if row["finding"] in _ABOUT_THE_ANSWER:
+        call = "the answer "
+    elif reason.startswith("call "):
+        call = ""  # the reason names its call itself
+    text = f"{row['finding']}: {call}{reason}"
     return f"{text} — “{plain(row['sentence'], 200)}”" if row["sentence"] else text
 
 

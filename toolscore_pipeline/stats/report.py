@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from toolscore_pipeline.reports.figures import dollars, seconds
 from toolscore_pipeline.reports.safe import markdown_text, plain
 from toolscore_pipeline.stats.compare import METHODS, Comparison, PairComparison, VariantStats
 from toolscore_pipeline.stats.counting import TaskCounts
@@ -314,7 +315,10 @@ def _headlines(
             found.append(Headline("bad", "worse", pair.verdict))
     if pair_count > _MOST_VERDICTS:
         shown = min(pair_count, MOST_PAIRS)
-        text = f"{pair_count:,} pairs were compared; the table of pairs has {shown} of them."
+        text = (
+            f"{pair_count:,} pairs were compared; the table of pairs has"
+            f" {'all' if shown == pair_count else shown} of them."
+        )
         found.append(Headline("told", "more pairs", text))
     if selection is not None:
         found.append(Headline("told", "selected", selection.reason))
@@ -400,7 +404,7 @@ def _described(comparison: Comparison, name: str) -> str:
         if name == "pass-rates":
             said = f"{rate}, interval {100 * low:.1f} to {100 * high:.1f} %"
         elif name == "cost":
-            said = f"{'unknown' if stats.cost is None else f'${stats.cost:.4g}'} at {rate}"
+            said = f"{dollars(stats.cost)} at {rate}"
         else:
             curve = comparison.pass_hat_curve(stats.variant, 10)
             known = [(k, value) for k, value in enumerate(curve, 1) if value is not None]
@@ -565,8 +569,8 @@ def _variant_row(stats: VariantStats) -> tuple[str, ...]:
         str(stats.n),
         "/".join(str(stats.counts[outcome]) for outcome in OUTCOMES),
         str(stats.tasks),
-        "unknown" if stats.cost is None else f"${stats.cost:.4g}",
-        "unknown" if stats.latency is None else f"{stats.latency:.3g} s",
+        dollars(stats.cost),
+        seconds(stats.latency),
     )
 
 
