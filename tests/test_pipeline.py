@@ -77,6 +77,18 @@ def test_a_second_build_of_unchanged_inputs_grades_nothing_and_says_so(tmp_path)
     assert hashes(folder) == before
 
 
+def test_a_contract_that_went_is_a_change_although_nothing_is_graded(tmp_path):
+    folder = make_project(tmp_path / "p")
+    rebuild(folder)
+    (folder / "contracts/two.yaml").unlink()
+    said: list[str] = []
+    report = rebuild(folder, say=said.append)
+    assert (report.pairs_graded, report.graded) == (0, 20)
+    assert said == [
+        "0 documents read, 0 runs added, 0 removed, 0 records set aside; 0 grades made, 20 in all"
+    ]
+
+
 def test_new_rows_are_graded_and_old_ones_keep_their_grades(tmp_path):
     folder = make_project(tmp_path / "p")
     rebuild(folder)

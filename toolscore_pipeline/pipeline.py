@@ -180,6 +180,7 @@ def summary(report: BuildReport) -> str:
         or report.documents_removed
         or report.pairs_graded
         or report.judgments_added
+        or report.marts_built  # a contract or comparison that went changes what there is to see
     ):
         return (
             f"nothing changed: {report.documents_unchanged} documents, {report.runs} runs,"
@@ -627,7 +628,7 @@ def write_exports(
     only: str | None = None,
     again: bool = False,
 ) -> None:
-    """Write every export whose file is missing or whose records have changed.
+    """Write every export that misses a file or whose records have changed.
 
     Args:
         session: the warehouse, held open.
@@ -639,12 +640,13 @@ def write_exports(
     exports = [export for export in project.exports if only in (None, export.name)]
     if not exports:
         return
-    from toolscore_pipeline.export import export_warehouse
+    from toolscore_pipeline.export import export_warehouse, manifest_path
 
     version = json_sha256([marts_version(session), session.state("inputs"), export_version()])
     for export in exports:
         state = f"export {export.name}"
-        if not again and session.state(state) == version and export.path.is_file():
+        is_there = export.path.is_file() and manifest_path(export.path).is_file()
+        if not again and session.state(state) == version and is_there:
             continue
         report.exports[str(export.path)] = export_warehouse(session, project, export.path)
         with session.transaction() as store:
