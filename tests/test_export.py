@@ -617,6 +617,17 @@ def test_a_build_writes_its_exports_in_order_and_the_command_the_same_bytes(
     )
 
 
+def test_a_build_writes_an_export_again_whose_manifest_is_gone(project: Path) -> None:
+    from toolscore_pipeline.pipeline import build
+    from toolscore_pipeline.project import open_project
+
+    manifest = project / "out/records.jsonl.manifest.json"
+    data = manifest.read_bytes()
+    manifest.unlink()
+    build(open_project(project), threads=1)
+    assert manifest.read_bytes() == data
+
+
 def test_records_of_a_warehouse_carry_the_standing_grade(project: Path) -> None:
     made = {(r["task_id"], r["variant"]): r for r in read_lines(project / "out/records.jsonl")}
     graded = made["save", "sloppy"]
@@ -744,6 +755,20 @@ def test_a_query_source_is_kept_as_what_it_yielded(tmp_path: Path) -> None:
         "args": {"x": 1},
         "result": "ok",
     }
+    # Of what a query yielded nothing but the kept bytes is there: they are held, every one.
+    [entry] = load(tmp_path / "b/records.jsonl.manifest.json")["artifacts"]
+    kept = tmp_path / "b" / entry["file"]
+    data = kept.read_bytes()
+    assert verify_export(kept.parent.parent / "records.jsonl").is_whole
+    for position in range(0, len(data), 7):
+        kept.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+        broken = verify_export(tmp_path / "b/records.jsonl").broken
+        assert [str(link) for link in broken] == [
+            f"file {entry['file']}: the kept source was changed"
+        ]
+    kept.unlink()
+    [link] = verify_export(tmp_path / "b/records.jsonl").broken
+    assert str(link) == f"file {entry['file']}: the kept source is gone"
 
 
 # --- other formats -------------------------------------------------------------------------------

@@ -277,6 +277,7 @@ def verify_export(
     records = list(_verify_records(found, path, manifest))
     if manifest is not None:
         _verify_totals(found, path, manifest, records)
+        _verify_kept(found, path, manifest)
     _verify_sources(found, path, manifest, records, project, regrade=regrade)
     return found
 
@@ -400,6 +401,17 @@ def _verify_totals(
     ):
         reason = None if expected == actual else f"its {what} are not those of {path.name}"
         found.decide("manifest", f"{path.name}.manifest.json", reason)
+
+
+def _verify_kept(found: Verification, path: Path, manifest: Mapping[str, Any]) -> None:
+    """Hold the files of a bundle against what the manifest says of each."""
+    from toolscore_pipeline.export.bundles import Evidence
+
+    problems = dict(
+        problem.split(": ", 1) for problem in Evidence(path.parent, manifest).problems()
+    )
+    for entry in manifest["artifacts"]:
+        found.decide("file", entry["file"], problems.get(entry["file"]))
 
 
 def _verify_sources(
