@@ -110,6 +110,7 @@ def test_a_refused_receipt_stops_no_other_and_exits_with_2(folder, capsys):
     [
         (["regrade"], "name a receipt"),
         (["regrade", "trace.json"], "needs a gold file"),
+        (["regrade", "none.json"], "none.json: there is no such file"),
         (["regrade", "trace.json", "--spec", "x.yaml"], "--spec judges run rows"),
         (["regrade", "trace.json", "-o", "x.jsonl"], "--output takes the rows"),
         (["regrade", "trace.json", "--dry-run"], "go with --warehouse"),

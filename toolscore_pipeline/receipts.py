@@ -594,6 +594,8 @@ def regrade(
     from toolscore_pipeline.api import grade_runs
 
     source = Path(source)
+    if not source.exists():
+        raise InputError("there is no such file", path=source)
     receipt = load_receipt(source) if is_receipt(source) else None
     problems: list[str] = []
     instead: dict[str, Any] = {
