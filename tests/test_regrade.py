@@ -183,6 +183,20 @@ def test_rows_are_judged_by_the_task_of_their_id_and_a_second_time_from_the_firs
     assert "runs.jsonl:2: unknown task 'two'" in capsys.readouterr().err
 
 
+def test_a_rounding_error_of_other_weights_is_no_other_result(study, capsys):
+    source, gold = str(study / "runs.jsonl"), ["--gold", str(study / "search.yaml")]
+    first = str(study / "first.jsonl")
+    assert main(["regrade", source, *gold, "-o", first, "--weight", "argument_f1=0.7"]) == 0
+    capsys.readouterr()
+    other = ["--weight", "argument_f1=0.1"]
+    regraded = regrade_rows(first, gold=gold[1], weights={"argument_f1": 0.1})
+    changes = [abs(row.score_delta or 0.0) for row in regraded]
+    # The runs met everything: only the rounding of the weights' sum tells the two apart.
+    assert 0 < max(changes) < 1e-9
+    assert main(["regrade", first, *gold, *other]) == 0
+    assert "12 runs, 0 come out otherwise" in capsys.readouterr().out
+
+
 def test_a_torn_row_is_refused_with_its_line_and_nothing_is_written(study, capsys):
     with (study / "runs.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"run_record_version": "1", "calls": [')

@@ -242,6 +242,14 @@ def _brief_row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _is_otherwise(row: dict[str, Any]) -> bool:
+    """Whether a run came out otherwise; other weights move a score by a rounding error."""
+    before, after, change = row["before"], row["after"], row["change"]
+    if before is None or change is None:
+        return bool(before != after)
+    return abs(change) > 1e-9 or any(before[name] != after[name] for name in ("grade", "outcome"))
+
+
 def _show(out: Any, rows: list[dict[str, Any]]) -> None:
     from toolscore_pipeline.receipts import percent, percent_change
 
@@ -250,7 +258,7 @@ def _show(out: Any, rows: list[dict[str, Any]]) -> None:
     # Of many rows those are shown that came out otherwise.
     shown = rows
     if len(rows) > MOST_SHOWN:
-        shown = [row for row in rows if row["before"] != row["after"]][:MOST_SHOWN]
+        shown = [row for row in rows if _is_otherwise(row)][:MOST_SHOWN]
     is_study = any(row["run"] is not None for row in rows)
 
     def cell(state: dict[str, Any] | None) -> str:
@@ -275,7 +283,7 @@ def _show(out: Any, rows: list[dict[str, Any]]) -> None:
         )
     )
     if is_study:
-        moved = sum(row["before"] != row["after"] for row in rows)
+        moved = sum(_is_otherwise(row) for row in rows)
         flips = sum((row["before"] or {}).get("outcome") != row["after"]["outcome"] for row in rows)
         out.print(f"{len(rows)} runs, {moved} come out otherwise, {flips} with another outcome")
     out.print("Nothing was run again: the same traces under another judgment.")
