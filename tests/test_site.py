@@ -140,7 +140,8 @@ def test_the_reference_is_made_of_the_code_and_the_sql(site: Path) -> None:
     assert all(f"toolscore {verb}" in commands for verb in verbs())
     assert "--unsafe" in commands
     assert "fisher_p(9, 1, 3, 7)" in macros
-    assert "evaluate_many" in text("python.html")
+    front = text("python.html")
+    assert all(name in front for name in ("evaluate_many", "compare_runs(", "select_variant("))
     assert "receipt-v1.schema.json" in text("schemas.html")
     assert "allow_paid" in text("project-file.html")
 

@@ -21,9 +21,17 @@ if TYPE_CHECKING:
     )
     from toolscore_pipeline.credentials import find_credentials, redact_secrets, redact_value
     from toolscore_pipeline.expectations import ToolScoreAssertionError, assert_tools, expect
+    from toolscore_pipeline.export import validate_record
     from toolscore_pipeline.matchers import ANY, Approx, Contains, IsType, Matcher, OneOf, Regex
     from toolscore_pipeline.receipts import Regrade, build_receipt, regrade
     from toolscore_pipeline.result import EvaluationResult
+    from toolscore_pipeline.stats import (
+        compare_runs,
+        evaluate_protocol,
+        load_runs,
+        run_from_row,
+        select_variant,
+    )
 
 __version__ = "0.1.0"
 
@@ -38,6 +46,7 @@ _HOMES = {
     ),
     "toolscore_pipeline.credentials": ("find_credentials", "redact_secrets", "redact_value"),
     "toolscore_pipeline.expectations": ("ToolScoreAssertionError", "assert_tools", "expect"),
+    "toolscore_pipeline.export": ("validate_record",),
     "toolscore_pipeline.matchers": (
         "ANY",
         "Approx",
@@ -49,6 +58,13 @@ _HOMES = {
     ),
     "toolscore_pipeline.receipts": ("Regrade", "build_receipt", "regrade"),
     "toolscore_pipeline.result": ("EvaluationResult",),
+    "toolscore_pipeline.stats": (
+        "compare_runs",
+        "evaluate_protocol",
+        "load_runs",
+        "run_from_row",
+        "select_variant",
+    ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -68,18 +84,24 @@ __all__ = [
     "__version__",
     "assert_tools",
     "build_receipt",
+    "compare_runs",
     "evaluate",
     "evaluate_contract",
     "evaluate_many",
+    "evaluate_protocol",
     "evaluate_trace",
     "expect",
     "find_credentials",
     "load_contract",
     "load_forbidden_rules",
+    "load_runs",
     "redact_secrets",
     "redact_value",
     "regrade",
     "rules_from_json",
+    "run_from_row",
+    "select_variant",
+    "validate_record",
 ]
 
 
