@@ -136,3 +136,14 @@ def test_a_picture_that_cannot_be_written_leaves_the_one_that_was_there(
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [
         ("tasks.svg", b"before")
     ]
+
+
+@pytest.mark.parametrize("arguments", [[], ["agent"]])
+def test_asked_for_nothing_it_shows_its_help_and_no_error(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(" ".join(["Usage: toolscore", *arguments]))
+    assert "Commands:" in shown.err

@@ -118,7 +118,9 @@ def _call(wanted: list[str], arguments: list[str]) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except bad_usage as error:
-        print(f"error: {error.format_message()}", file=sys.stderr)
+        # Asked for nothing, Click raises the help as an error.
+        is_help = type(error).__name__ == "NoArgsIsHelpError"
+        print(("" if is_help else "error: ") + error.format_message(), file=sys.stderr)
         return EXIT_USAGE
     return result if isinstance(result, int) else 0
 
