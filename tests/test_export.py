@@ -692,6 +692,11 @@ def test_runs_are_chosen(project: Path, tmp_path: Path, options: list[str], coun
         (["--table", "x"], "go with --format parquet"),
         (["--format", "parquet", "--table", "nope"], "unknown table 'nope'"),
         (["--format", "parquet", "--partition", "varient"], "did you mean 'variant'?"),
+        (["--baseline", "slopy"], "unknown variant 'slopy'; did you mean 'sloppy'?"),
+        (["--candidate", "x"], "unknown variant 'x' (known: careful, sloppy)"),
+        (["--baseline", "sloppy", "--candidate", "sloppy"], "are the same variant 'sloppy'"),
+        (["--wall-time", "0"], "wall time: got 0.0, expected seconds above 0"),
+        (["--wall-time", "nan"], "wall time: got nan, expected seconds above 0"),
     ],
 )
 def test_wrong_options_give_one_sentence(
@@ -706,6 +711,19 @@ def test_wrong_options_give_one_sentence(
     assert sentence in error
     assert len(error.strip().splitlines()) == 1
     assert not (tmp_path / "r.jsonl").exists()
+
+
+@pytest.mark.parametrize("format", ["aef", "otel"])
+def test_an_export_never_takes_the_place_of_its_sources(
+    project: Path, capsys: pytest.CaptureFixture[str], format: str
+) -> None:
+    source = next((project / "runs").glob("*.jsonl"))
+    data = source.read_bytes()
+    assert run(project, source, "--format", format, "--task", "clean") == 2
+    folder = ["export", str(source.parent), "-o", str(source), "--format", format]
+    assert main(folder) == 2
+    assert capsys.readouterr().err.count("the records are made from this file") == 2
+    assert source.read_bytes() == data
 
 
 def test_a_batch_boundary_changes_nothing(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,14 @@ def run_job(job: Job) -> dict[str, Any]:
     return _export_project(job)
 
 
+def _refuse_sources(job: Job, paths: Iterable[str | None], root: Path | None = None) -> None:
+    """Refuse an output that would take the place of what the records are made from."""
+    target = job.output.resolve()
+    for path in paths:
+        if path and ((root or Path()) / path).resolve() == target:
+            raise UsageError(f"{job.output}: the records are made from this file; write another")
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -75,6 +83,7 @@ def _export_files(job: Job) -> dict[str, Any]:
         variant=job.variants[0] if job.variants else "",
         min_score=job.min_score,
     )
+    _refuse_sources(job, [*job.inputs, *(record["source"]["path"] for record in records)])
     for what, key, names in (("task", "task_id", job.tasks), ("outcome", "outcome", job.outcomes)):
         known = sorted({str(record[key]) for record in records})
         for name in names:
@@ -130,6 +139,9 @@ def _export_project(job: Job) -> dict[str, Any]:
         query=job.query,
     )
     with open_published(project.published) as store:
+        named = "select path from raw.documents where ends_with(path, $1)"
+        paths = store.execute(named, [job.output.name]).fetchall()
+        _refuse_sources(job, [path for (path,) in paths], project.root)
         if job.table is not None:
             return _write_table(job, store, job.table)
         if job.format != "aef":

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from toolscore_pipeline.errors import UsageError, unknown_name
 from toolscore_pipeline.export.records import SCHEMA_NAME, SCHEMA_VERSION
 from toolscore_pipeline.hashing import json_sha256
 
@@ -117,7 +118,14 @@ class ManifestBuilder:
             expectations: the expected calls of a task, by task.
             retained: copies kept beside the records, by the SHA-256 of their source.
             filters: what the runs were chosen by.
+
+        Raises:
+            UsageError: a variant to compare that no record has, or a limit that is none.
         """
+        self._check_comparison(baseline, candidate)
+        if wall_time_seconds is not None and not 0 < wall_time_seconds < math.inf:
+            raise UsageError(f"wall time: got {wall_time_seconds}, expected seconds above 0")
+        study_id, question = (study_id or "").strip(), (question or "").strip()
         sizes, retained = sizes or {}, retained or {}
         variants = [self._variant(name) for name in sorted(self._variants, key=_none_first)]
         tasks = [
@@ -180,6 +188,14 @@ class ManifestBuilder:
         }
         # A manifest proves its records; this proves the manifest.
         return {**manifest, "manifest_sha256": json_sha256(manifest)}
+
+    def _check_comparison(self, baseline: str | None, candidate: str | None) -> None:
+        known = [name for name in self.variants if name is not None]
+        for name in (baseline, candidate):
+            if name is not None and name not in known:
+                raise UsageError(unknown_name("variant", name, known))
+        if baseline is not None and baseline == candidate:
+            raise UsageError(f"baseline and candidate are the same variant {baseline!r}")
 
     def _variant(self, name: str | None) -> dict[str, Any]:
         found = self._variants[name]

@@ -94,7 +94,7 @@ def project_facts(project: Project) -> dict[str, Any]:
     first = next((c for c in project.comparisons if c.variant_key in (None, "variant")), None)
     return {
         "study_id": project.root.name or "study",
-        "baseline": first.baseline if first else None,
+        "usual_baseline": first.baseline if first else None,
         "root": project.root,
     }
 
@@ -107,7 +107,7 @@ def export_store(
     redact: bool = False,
     root: Path | None = None,
     bundle: Bundle | None = None,
-    baseline: str | None = None,
+    usual_baseline: str | None = None,
     **facts: Any,
 ) -> dict[str, Any]:
     """Write the records of a warehouse that is open; returns the manifest.
@@ -119,7 +119,8 @@ def export_store(
         redact: replace credentials by a preview.
         root: the folder that paths are written relative to, where they lie in it.
         bundle: the folder that keeps the evidence; default none is kept.
-        baseline: the variant the others are compared with; left out when no record has it.
+        usual_baseline: the variant the others are compared with, when ``facts`` name no
+            ``baseline``; left out when no record has it.
         facts: more of what the manifest says (see ``ManifestBuilder.manifest``).
     """
     choice = choice or Choice()
@@ -131,11 +132,11 @@ def export_store(
                     bundle.take(record)
             writer.write(encode_record(record) for record in records)
         names = writer.builder.variants
-        is_compared = baseline in names
-        others = [name for name in names if name not in (baseline, None)]
-        facts.setdefault("candidate", others[0] if is_compared and len(others) == 1 else None)
+        facts.setdefault("baseline", usual_baseline if usual_baseline in names else None)
+        others = [name for name in names if name not in (facts["baseline"], None)]
+        is_pair = facts["baseline"] is not None and len(others) == 1
+        facts.setdefault("candidate", others[0] if is_pair else None)
         return writer.commit(
-            baseline=baseline if is_compared else None,
             sizes=dict(store.execute("select sha256, bytes from raw.documents").fetchall()),
             expectations=_expectations(store),
             filters=choice.to_dict(),
