@@ -357,6 +357,13 @@ def test_one_value_beyond_all_memory_is_refused(folder: Path) -> None:
     assert "the query needs more memory than 200MB" in done.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of a process is bounded on Linux only")
+def test_rows_beyond_all_memory_are_refused_in_a_sentence(folder: Path) -> None:
+    done = run(folder, "--memory", "100MB", "--limit", "0", "from range(100000000)")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: the rows need more memory than 100MB; ask for fewer of them\n"
+
+
 @pytest.mark.parametrize(
     ("size", "count"),
     [("2GB", 2_000_000_000), ("1.5 kib", 1536), ("7MiB", 7 * 2**20), ("many", None), ("5", None)],

@@ -127,6 +127,13 @@ def ask(
         ) from None
     except duckdb.Error as error:
         raise InputError(_message(str(error))) from None
+    except (MemoryError, RuntimeError) as error:
+        # Rows that do not fit: DuckDB's client says so as "Could not allocate tuple object!".
+        if isinstance(error, RuntimeError) and not isinstance(error.__cause__, MemoryError):
+            raise
+        raise InputError(
+            f"the rows need more memory than {memory or 'there is'}; ask for fewer of them"
+        ) from None
 
 
 @contextmanager
