@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,11 @@ from tests.docs_pages import (
     pages_with_blocks,
     workspace,
 )
+from toolscore_pipeline.asking import ask
 from toolscore_pipeline.cli import verbs
+from toolscore_pipeline.pipeline import build
+from toolscore_pipeline.project import load_project
+from toolscore_pipeline.warehouse import Warehouse
 
 # Blocks and commands that cannot be run here: a network, a paid model, a package of others, half a
 # minute. Each says so where it stands.
@@ -46,6 +51,23 @@ def test_the_cookbook_has_its_questions() -> None:
     for page in ("README.md", "examples/helpdesk/README.md"):
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
         assert re.search(rf"\b{len(asked)} (queries|questions)\b", text), page
+
+
+def test_the_cookbook_counts_nothing_twice_after_a_regrade(demo: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    shutil.copytree(demo, folder)
+    for path in (folder / "contracts").glob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace("min_score: 0.9", "min_score: 0.9001"), encoding="utf-8")
+    assert build(load_project(folder / "toolscore.yaml")).pairs_graded == 78
+    asked = [block for block in blocks(ROOT / "docs/cookbook.md") if block.language == "sql"]
+    # What was graded before is shown on purpose in receipts only.
+    asked = [block for block in asked if "receipts." not in block.text]
+    before, after = (Warehouse(place / "warehouse.duckdb") for place in (demo, folder))
+    for block in asked:
+        expected = [row for row in ask(before, block.text).rows if 0.9 not in row]
+        given = [row for row in ask(after, block.text).rows if 0.9001 not in row]
+        assert given == expected, f"cookbook.md:{block.line}"
 
 
 def test_every_command_in_the_table_exists() -> None:
