@@ -24,6 +24,7 @@ from toolscore_pipeline.errors import (
     WarehouseLockedError,
 )
 from toolscore_pipeline.project import load_project
+from toolscore_pipeline.verify import verify
 from toolscore_pipeline.warehouse import Warehouse
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -148,6 +149,24 @@ def test_two_files_with_the_same_bytes_are_one_in_the_first_build_too(tmp_path):
     assert (report.runs, report.runs_added, report.pairs_graded) == (12, 12, 12)
     (folder / "runs/first.jsonl").unlink()
     assert rebuild(folder).runs == 12
+
+
+def test_a_file_that_is_touched_keeps_all_that_was_read_of_it(tmp_path):
+    folder = make_project(tmp_path / "p", 12)
+    with (folder / "runs/first.jsonl").open("a", encoding="utf-8") as file:
+        file.write("{torn\n")
+    (folder / "runs/bad.jsonl").write_bytes(b"\xff\xfe\x00nonsense")
+    rebuild(folder)
+    kept = "select * exclude (modified_ns) from raw.documents order by path"
+    times = "select modified_ns from raw.documents order by path"
+    before, rejects = ask(folder, kept), ask(folder, "select * from raw.rejects order by all")
+    for number, name in enumerate(("bad", "first")):
+        os.utime(folder / f"runs/{name}.jsonl", ns=(number + 1, number + 1))
+    assert rebuild(folder).documents_read == 0
+    assert ask(folder, kept) == before
+    assert ask(folder, "select * from raw.rejects order by all") == rejects
+    assert ask(folder, times) == [(1,), (2,)]
+    assert verify(load_project(folder / "toolscore.yaml").root).is_whole
 
 
 def test_a_run_that_hit_its_limit_does_not_pass(tmp_path):

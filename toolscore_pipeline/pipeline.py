@@ -394,10 +394,21 @@ class _Loader:
     def _insert_documents(
         self, store: duckdb.DuckDBPyConnection, batch: Batch, paths: list[str]
     ) -> None:
+        touched = set(batch.touched)
+        is_read = pa.array([path not in touched for path in paths], pa.bool_())
+        read = batch.documents.filter(is_read)
         store.register("batch_documents", batch.documents)
-        store.execute("delete from raw.documents where path in (select path from batch_documents)")
+        store.register("read_documents", read)
+        store.execute("delete from raw.documents where path in (select path from read_documents)")
+        if touched:
+            # The same bytes at another time: what was read of them stays as it is.
+            store.execute(
+                "update raw.documents set modified_ns = batch_documents.modified_ns"
+                " from batch_documents where documents.path = batch_documents.path"
+            )
         store.unregister("batch_documents")
-        insert_arrow(store, self.session.plan["raw.documents"], batch.documents)
+        store.unregister("read_documents")
+        insert_arrow(store, self.session.plan["raw.documents"], read)
         for path in set(batch.rejects.column("path").to_pylist()) | set(paths):
             if path not in self.started and path not in batch.touched:
                 self.started.add(path)
