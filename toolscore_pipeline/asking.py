@@ -160,8 +160,9 @@ def _check(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statemen
         InputError: it is none, several, no SELECT, or calls what is out of reach.
     """
     statements = connection.extract_statements(query)
-    if [_kind(one) for one in statements] == ["CREATE", "SELECT"] and _PIVOT.search(query):
-        # DuckDB makes two statements of it: the first asks which values there are.
+    kinds = [_kind(one) for one in statements]
+    if kinds in (["CREATE", "SELECT"], ["MULTI"]) and _PIVOT.search(query):
+        # DuckDB makes several statements of it: the first asks which values there are.
         raise InputError("a PIVOT names its values here: pivot ... on column in ('a', 'b')")
     if len(statements) != 1:
         raise InputError(f"expected one statement, got {len(statements)}")
