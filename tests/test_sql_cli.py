@@ -476,7 +476,7 @@ def test_credentials_and_control_characters_do_not_reach_the_terminal(
 ) -> None:
     query = (
         f"select 'it is {KEY}' as a, ['{KEY}'] as b, {{'c': '{KEY}'}} as c, chr(27) || '[2J' as d,"
-        f' 1 as "{KEY}"'
+        f' 1 as "{KEY}", 2 as "\x1b[2J"'
     )
     assert main(["sql", "--project", str(folder), "-f", format, query]) == 0
     shown = capsys.readouterr().out

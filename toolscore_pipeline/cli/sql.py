@@ -116,6 +116,7 @@ def show_answer(answer: Answer, format: str, *, is_unsafe: bool = False) -> None
         print(json.dumps(told, indent=2, ensure_ascii=False))
     else:
         out = console()
+        columns = [_cell(name) for name in columns]
         cells = [[_cell(value) for value in row] for row in rows]
         widths = _widths(columns, cells, out.width)
         if widths is not None:
