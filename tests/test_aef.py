@@ -133,6 +133,20 @@ def test_a_planned_run_without_a_record_is_unobserved(tmp_path: Path) -> None:
     assert (coverage.planned, coverage.completed, coverage.unavailable) == (8, 6, 2)
 
 
+def test_runs_without_a_variant_are_told_from_one_that_is_called_unnamed(tmp_path: Path) -> None:
+    names = [None, "unnamed", "unnamed-2"]
+    found = [row("t", str(name), 1) | {"arm_id": name} for name in names]
+    for made, task in zip(found, [None, "unnamed", "t"], strict=True):
+        made["task_id"] = task
+    path = bundle(tmp_path, found)
+    plan = study_from_export(path).plan()
+    runs = by_record(imported(path, plan))
+    assigned = {item.id: (item.candidate_id, item.unit["task_id"]) for item in plan.assignments}
+    for record in read_lines(path):
+        expected = (record["variant"] or "unnamed-3", record["task_id"] or "unnamed-2")
+        assert assigned[runs[record["record_id"]].assignment_id] == expected
+
+
 def test_grades_come_along_and_unknowns_stay_missing(tmp_path: Path) -> None:
     path = bundle(tmp_path)
     study = study_from_export(path)

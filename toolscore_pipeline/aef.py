@@ -17,7 +17,7 @@ schema is refused with Agent Eval Flow's own ``CaptureValidationError``. Needs t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -193,7 +193,8 @@ def study_from_export(manifest: Mapping[str, Any] | str | Path, *, toolscore: bo
                 metrics=("toolscore.passed", "toolscore.score"),
             ),
         )
-    candidates = [_candidate(o, variant) for variant in manifest["variants"]]
+    names = _names(variant["id"] for variant in manifest["variants"])
+    candidates = [_candidate(o, names, variant) for variant in manifest["variants"]]
     return o.Study(
         id=prefix,
         project_id=prefix,
@@ -221,8 +222,9 @@ def study_from_export(manifest: Mapping[str, Any] | str | Path, *, toolscore: bo
 
 def _dataset(o: Any, manifest: Mapping[str, Any], prefix: str) -> Any:
     units, contracts = [], []
+    names = _names(task["id"] for task in manifest["tasks"])
     for task in manifest["tasks"]:
-        name = _name(task["id"])
+        name = names[task["id"]]
         units.append(
             {"task_id": name, "inputs": task["inputs"], "inputs_basis": task["inputs_basis"]}
         )
@@ -259,7 +261,7 @@ def _dataset(o: Any, manifest: Mapping[str, Any], prefix: str) -> Any:
     )
 
 
-def _candidate(o: Any, variant: Mapping[str, Any]) -> Any:
+def _candidate(o: Any, names: Mapping[str | None, str], variant: Mapping[str, Any]) -> Any:
     components = {}
     for component in variant["components"]:
         name = base = component["kind"]
@@ -273,7 +275,7 @@ def _candidate(o: Any, variant: Mapping[str, Any]) -> Any:
         )
     backend = variant["backend"]
     return o.Candidate(
-        id=_name(variant["id"]),
+        id=names[variant["id"]],
         backend=o.VersionRef(name=backend["name"], revision=backend["revision"]),
         components=components,
         # Two variants may have been recorded with the same components; their names tell them apart.
@@ -281,8 +283,17 @@ def _candidate(o: Any, variant: Mapping[str, Any]) -> Any:
     )
 
 
-def _name(value: str | None) -> str:
-    return value if value is not None and value.strip() else UNNAMED
+def _names(ids: Iterable[str | None]) -> dict[str | None, str]:
+    """What variants or tasks are called in a plan: their ids, and a name of its own for none."""
+    known = set(ids)
+    names: dict[str | None, str] = {name: name for name in known if name is not None}
+    if None in known:
+        free, number = UNNAMED, 1
+        while free in known:
+            number += 1
+            free = f"{UNNAMED}-{number}"
+        names[None] = free
+    return names
 
 
 # --- the importer ---------------------------------------------------------------------------------
@@ -399,6 +410,8 @@ class _Mapper:
             (item.candidate_id, item.unit["task_id"], item.repetition): item.id
             for item in plan.assignments
         }
+        self.variants = _names(variant["id"] for variant in manifest["variants"])
+        self.tasks = _names(task["id"] for task in manifest["tasks"])
         self.seen: dict[str, int] = {}
         self.taken: dict[str, int] = {}
         self.runs: list[Any] = []
@@ -427,7 +440,12 @@ class _Mapper:
                 self.o, f"line {line}", f"the record stands in line {self.seen[record_id]} already"
             )
         self.seen[record_id] = line
-        key = (_name(record["variant"]), _name(record["task_id"]), record["repetition_index"])
+        variant, task = record["variant"], record["task_id"]
+        key = (
+            self.variants.get(variant, str(variant)),
+            self.tasks.get(task, str(task)),
+            record["repetition_index"],
+        )
         assignment = self.assignments.get(key)
         if assignment is None:
             raise _refused(self.o, f"line {line}", self._outside(key))
