@@ -149,6 +149,7 @@ def test_an_export_is_whole_from_its_sources_to_its_manifest(project):
     assert checked["grade"] == 16
     by_manifest = verify(project / "out/records.jsonl.manifest.json", regrade=True)
     assert by_manifest.to_dict()["checked"] == checked
+    assert verify(project / "out", regrade=True).to_dict()["checked"] == checked
 
 
 def test_every_single_byte_change_of_records_or_manifest_is_caught(tmp_path):

@@ -136,8 +136,8 @@ def verify(
     """Verify a receipt, an export or a warehouse.
 
     Args:
-        target: a receipt; the records' file or the manifest of an export; a warehouse file, a
-            project file or a project's folder.
+        target: a receipt; the records' file or the manifest of an export, or the folder it lies in
+            alone; a warehouse file, a project file or a project's folder.
         regrade: re-score too, and compare every number.
         project: the project; default the one found upward from the target.
 
@@ -153,6 +153,10 @@ def verify(
     if project is None:
         found = find_project(path if path.is_dir() else path.parent)
         project = load_project(found) if found is not None else None
+    if path.is_dir() and not (path / PROJECT_FILE).is_file():
+        manifests = sorted(path.glob("*.manifest.json"))
+        if len(manifests) == 1:  # a bundle, or another folder with one export
+            return verify_export(manifests[0], project, regrade=regrade)
     if path.is_dir() or path.name == PROJECT_FILE or path.suffix == ".duckdb":
         if path.is_dir() and (project is None or not (path / PROJECT_FILE).is_file()):
             raise UsageError(f"{path}: expected a receipt, an export, a warehouse or a project")
