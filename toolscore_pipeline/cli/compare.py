@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from toolscore_pipeline.cli.output import (
+    column_widths,
     console,
     table,
     takes_output,
@@ -265,7 +266,8 @@ def _show(
             out.print(f"    on the {pair.common.tasks} task(s) both ran: {pair.common.verdict}")
     for one in (view.variants, view.pairs, view.ranking, view.rules):
         if one is not None:
-            out.print(table(one.header, one.rows, title=one.title))
+            widths = column_widths(one.header, one.rows, out.width)
+            out.print(table(one.header, one.rows, title=one.title, widths=widths))
             if one.left_out:
                 out.print(f"and {one.left_out} more")
     if view.selection is not None:

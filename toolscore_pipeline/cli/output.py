@@ -65,6 +65,31 @@ def table(
     return made
 
 
+def column_widths(
+    columns: Sequence[str], cells: Sequence[Sequence[Any]], room: int
+) -> list[int] | None:
+    """How wide each column of a table is, in characters; None when the table is too wide.
+
+    The widest columns give way first, and none so far that a number or a word of its name breaks.
+    """
+    from rich.cells import cell_len
+
+    widths, least = [], []
+    for index, name in enumerate(columns):
+        values = [row[index] for row in cells]
+        lines = [line for value in values for line in str(value).split("\n")]
+        widths.append(max(cell_len(line) for line in [name, *lines]))
+        unbroken = [str(value) for value in values if not isinstance(value, str)]
+        least.append(max(cell_len(text) for text in ["", *name.split(), *unbroken]))
+    room -= 3 * len(columns) + 1
+    if sum(least) > room:
+        return None
+    while sum(widths) > room:
+        spare = [width if width > low else 0 for width, low in zip(widths, least, strict=True)]
+        widths[spare.index(max(spare))] -= 1
+    return widths
+
+
 def takes_output(**targets: Path | str | None) -> bool:
     """Whether one of several options (by name) is ``-``: then nothing else goes to the output.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toolscore_pipeline.cli.output import console, table
+from toolscore_pipeline.cli.output import column_widths, console, table
 from toolscore_pipeline.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def show_answer(answer: Answer, format: str, *, is_unsafe: bool = False) -> None
         out = console()
         columns = [_cell(name) for name in columns]
         cells = [[_cell(value) for value in row] for row in rows]
-        widths = _widths(columns, cells, out.width)
+        widths = column_widths(columns, cells, out.width)
         if widths is not None:
             out.print(table(columns, cells, null="NULL", widths=widths))
         elif not rows:
@@ -156,29 +156,6 @@ def _cell(value: Any) -> Any:
     text = str(value)
     text = text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
     return "\n".join(spell_out(line) for line in text.split("\n"))
-
-
-def _widths(columns: list[str], cells: list[list[Any]], room: int) -> list[int] | None:
-    """How wide each column of a table is, in characters; None when the table is too wide.
-
-    The widest columns give way first, and none so far that a number or a word of its name breaks.
-    """
-    from rich.cells import cell_len
-
-    widths, least = [], []
-    for index, name in enumerate(columns):
-        values = [row[index] for row in cells]
-        lines = [line for value in values for line in str(value).split("\n")]
-        widths.append(max(cell_len(line) for line in [name, *lines]))
-        unbroken = [str(value) for value in values if not isinstance(value, str)]
-        least.append(max(cell_len(text) for text in ["", *name.split(), *unbroken]))
-    room -= 3 * len(columns) + 1
-    if sum(least) > room:
-        return None
-    while sum(widths) > room:
-        spare = [width if width > low else 0 for width, low in zip(widths, least, strict=True)]
-        widths[spare.index(max(spare))] -= 1
-    return widths
 
 
 def _field(value: Any) -> Any:
