@@ -121,6 +121,11 @@ def test_variant_task_cost_and_latency_have_the_synonyms_of_the_seeds() -> None:
     assert by_model.variant == "m"
 
 
+def test_a_blank_name_names_nothing() -> None:
+    [run] = read_value({"task": " ", "variant": "", "model": "m", "calls": []})
+    assert (run.task, run.variant, run.model) == (None, None, "m")
+
+
 def test_a_negative_cost_or_time_is_unknown_and_said_to_be() -> None:
     row = {
         "task": "t", "variant": "v", "cost_usd": -0.5, "duration_s": "-3",
@@ -253,6 +258,8 @@ def test_identical_rows_are_different_runs() -> None:
         '{"run_record_version":"1","calls":[],"note":-99999999999999999999}',
         '{"run_record_version":"1","calls":[{"tool":"t","args":{},"result":1e-9}]}',
         '{"run_record_version":"1","calls":[],"cost_usd":-0.5}',
+        '{"run_record_version":"1","calls":[],"task_id":"","arm_id":"v"}',
+        '{"run_record_version":"1","calls":[],"task_id":"t","arm_id":"\\u2003 "}',
         '{"run_record_version":"1","calls":[{"tool":"t","args":{},"duration":-1}]}',
     ],
 )

@@ -365,6 +365,10 @@ BAD_PROJECTS = {
         "sources: [{name: x, query: nope.sql}]\n",
         r"cannot read the query file nope\.sql: No such file",
     ),
+    "SQL where a file is meant": (
+        'sources: [{name: x, query: "select 1"}]\n',
+        r"cannot read the query file select 1: .*; 'query' names a file with the SQL in it",
+    ),
     "bad cron": ("regrade: {cron: daily}\n", r"five fields of a cron schedule, .*got 'daily'"),
 }
 

@@ -418,7 +418,10 @@ def _read_source(reader: _Reader, item: Any, where: str, root: Path) -> Source |
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            reader.problem(f"cannot read the query file {query}: {_why(error)}", f"{where}.query")
+            hint = "; 'query' names a file with the SQL in it" if " " in query else ""
+            reader.problem(
+                f"cannot read the query file {query}: {_why(error)}{hint}", f"{where}.query"
+            )
             return None
     source = Source(
         name=name or "",

@@ -352,6 +352,8 @@ class RowTables:
         ):  # fmt: skip
             if not types.issuperset(map(type, column)):
                 raise _OtherShapeError
+        if any(name is not None and not name.strip() for name in chain(task, variant)):
+            raise _OtherShapeError
         if any(usage):
             inputs = _stated(usage, INPUT_TOKENS, inputs)
             outputs = _stated(usage, OUTPUT_TOKENS, outputs)

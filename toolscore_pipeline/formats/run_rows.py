@@ -112,8 +112,8 @@ def read_row(row: Any, where: str = "$", *, locator: str | None = None) -> Run:
     run = _evidence(row, where)
     run.format = NAME
     run.locator = locator
-    run.task = id_text(first_of(row, TASK_KEYS))
-    run.variant = id_text(first_of(row, VARIANT_KEYS))
+    run.task = _name(first_of(row, TASK_KEYS))
+    run.variant = _name(first_of(row, VARIANT_KEYS))
     run.repetition = integer(row.get("repetition"))
     run.status = id_text(row.get("status"))
     run.recorded_outcome = outcome_of(row)
@@ -135,6 +135,12 @@ def read_row(row: Any, where: str = "$", *, locator: str | None = None) -> Run:
     if row.keys() - READ_KEYS:
         run.attributes = {key: item for key, item in row.items() if key not in READ_KEYS}
     return run
+
+
+def _name(value: Any) -> str | None:
+    """The name of a task or variant; a blank one names nothing."""
+    text = id_text(value)
+    return text if text and not text.isspace() else None
 
 
 def outcome_of(row: Mapping[str, Any]) -> str | None:
