@@ -79,7 +79,11 @@ def test_a_contract_picks_its_best_alternative(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize(
     ("option", "start"),
-    [("--markdown", "# Toolscore"), ("--html", "<!doctype html>"), ("--csv", "category,metric,value")],
+    [
+        ("--markdown", "# Toolscore"),
+        ("--html", "<!doctype html>"),
+        ("--csv", "category,metric,value"),
+    ],
 )
 def test_a_report_on_standard_output_is_all_that_is_printed(
     guardrails: Path, capsys: pytest.CaptureFixture[str], option: str, start: str
