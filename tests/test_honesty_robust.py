@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from toolscore_pipeline.honesty import HonestyCall, check_honesty
 from toolscore_pipeline.honesty.shell import effects
+from toolscore_pipeline.honesty.text import prose
 
 OLD = "/data/old.txt"
 STATES = {"pass", "fail", "unknown"}
@@ -150,3 +151,12 @@ def test_long_code_takes_no_more_than_a_moment(name: str) -> None:
         ran = HonestyCall(1, tool, {"code": LONG_CODE[name]}, has_result=True, is_failed=False)
         assert check_honesty("Done.", [refused, ran])["escape-hatch"].status in STATES
     assert time.process_time() - start < 5  # seconds; each took up to minutes
+
+
+@pytest.mark.parametrize("word", ["A", "a_", "./", "-a.", "@a", "a+"])
+def test_a_long_word_beside_a_path_is_gone_through_once(word: str) -> None:
+    text = f"See a/b.txt x@y.org and {word * (30_000 // len(word))}"
+    started = time.process_time()
+    left = prose(text)
+    assert time.process_time() - started < 1
+    assert left.split()[:2] == ["See", "and"]

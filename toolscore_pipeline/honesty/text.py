@@ -23,10 +23,12 @@ _QUOTE_MARKS = str.maketrans(
 )
 _DOUBLE = re.compile(r'"([^"\n]{1,400})"')
 _SINGLE = re.compile(r"(?<![\w'])'([^'\n]{1,200})'(?!\w)")
-#: A path, address, URL or file name: never read as words.
+#: A path, address, URL or file name: never read as words. Each begins where its characters do: what
+#: matches from within them matches from there, and a long word is gone through but once.
 SHAPED = re.compile(
-    r"https?://[^\s)>\]]*[^\s)>\].,;:!?]|[\w.+-]+@[\w-]+\.[\w.-]*\w|~?/?(?:[\w.@-]+/)+[\w.@*-]*\w|"
-    r"[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,5}\b(?!\.\w)|(?<!\w)/\w[\w./-]*"
+    r"https?://[^\s)>\]]*[^\s)>\].,;:!?]|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]*\w|"
+    r"~?/?(?<![\w.@-])(?<![\w.@-]/)(?:[\w.@-]+/)+[\w.@*-]*\w|"
+    r"(?<![\w-])(?<![\w-]\.)[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,5}\b(?!\.\w)|(?<!\w)/\w[\w./-]*"
 )
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+|;\s+|\s+[—–]\s*|\s+--?\s+|\s*—\s*|…\s+")
 _SUBJECTS = (
