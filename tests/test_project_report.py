@@ -16,7 +16,7 @@ import duckdb
 import jsonschema
 import pytest
 
-from tests.project_helpers import make_project, rebuild, write_rows
+from tests.project_helpers import PROJECT, ask, make_project, rebuild, write_rows
 from toolscore_pipeline import evaluate
 from toolscore_pipeline.cli import main
 from toolscore_pipeline.contract import load_expected, load_forbidden_rules
@@ -200,6 +200,20 @@ def test_the_json_conforms_to_its_schema(report: ProjectReport) -> None:
     record["runs"][next(iter(record["runs"]))]["outcome"] = "pass"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(record, SCHEMA)
+
+
+def test_a_run_of_two_comparisons_is_one_run_that_did_not_pass(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "p", 8)
+    settings = folder / "toolscore.yaml"
+    settings.write_text(
+        PROJECT.replace("min_n: 5}", "min_n: 5}, {name: again, baseline: b}"), encoding="utf-8"
+    )
+    rebuild(folder)
+    report = project_report(open_project(folder), has_figures=False)
+    [(count,)] = ask(folder, "select count(*) from marts.latest_grades where outcome != 'pass'")
+    assert sum(group.total for group in report.groups) == 2 * count > 0
+    assert report.not_passed == count
+    assert f" of {count} that did not pass." in project_markdown(report)
 
 
 def test_markdown_fits_a_pull_request(report: ProjectReport) -> None:

@@ -218,8 +218,12 @@ order by comparison, variant, row_number() over (
 
 def read_groups(
     store: duckdb.DuckDBPyConnection, comparison: str | None, per_variant: int
-) -> tuple[list[tuple[RunGroup, list[tuple[str, str]]]], int]:
-    """The groups with the runs to show of each (id and outcome), and how many are left out."""
+) -> tuple[list[tuple[RunGroup, list[tuple[str, str]]]], int, int]:
+    """The groups with the runs to show of each (id and outcome), and how many are left out.
+
+    Last comes how many runs did not pass; one that several comparisons count stands in several
+    groups, and is one of these.
+    """
     import pyarrow as pa
 
     rows = rows_of(
@@ -229,12 +233,13 @@ def read_groups(
         " count(*) filter (where outcome = 'error') as errors,"
         " count(*) filter (where outcome not in ('fail', 'error')) as unknown,"
         " (select count(*) from (select distinct comparison, variant from not_passed)) as groups,"
+        " (select count(distinct run_id) from not_passed) as runs,"
         " from not_passed group by comparison, variant"
         " order by comparison = '', comparison, count(*) desc, variant limit $2",
         [comparison, MOST_GROUPS],
     )
     if not rows:
-        return [], 0
+        return [], 0, 0
     share = min(per_variant, max(1, MOST_RUNS // len(rows)))
     wanted = pa.table(
         {
@@ -264,7 +269,7 @@ def read_groups(
         )
         for row in rows
     ]
-    return groups, rows[0]["groups"] - len(rows)
+    return groups, rows[0]["groups"] - len(rows), rows[0]["runs"]
 
 
 # --- one run --------------------------------------------------------------------------------------

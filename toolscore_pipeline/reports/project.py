@@ -147,6 +147,7 @@ class ProjectReport:
         comparisons: the comparisons in full.
         other_comparisons: name and headlines of those that are not shown in full.
         groups: the runs that did not pass, by variant; groups_left_out how many more there are.
+        not_passed: how many runs did not pass; each counts once, in however many groups it stands.
         runs: the runs of the groups, by id.
         change_count, flip_count, changes: what the last regrade changed; how many grades, how many
             outcomes, and the first of them.
@@ -170,6 +171,7 @@ class ProjectReport:
     other_comparisons: list[tuple[str, list[Headline]]]
     groups: list[RunGroup]
     groups_left_out: int
+    not_passed: int
     runs: dict[str, RunDetail]
     change_count: int
     flip_count: int
@@ -264,7 +266,7 @@ def _read(
     [(unread_files,)] = store.execute(
         "select count(*) from raw.documents where error is not null"
     ).fetchall()
-    groups, groups_left_out = read_groups(store, comparison, runs_per_variant)
+    groups, groups_left_out, not_passed = read_groups(store, comparison, runs_per_variant)
     outcomes: dict[str, str] = {}
     kept = []
     for group, found in groups:
@@ -290,6 +292,7 @@ def _read(
         other_comparisons=others,
         groups=kept,
         groups_left_out=groups_left_out,
+        not_passed=not_passed,
         runs=read_runs(store, outcomes),
         change_count=change_count,
         flip_count=flip_count,
