@@ -203,10 +203,12 @@ def test_the_json_conforms_to_its_schema(report: ProjectReport) -> None:
 
 
 def test_a_run_of_two_comparisons_is_one_run_that_did_not_pass(tmp_path: Path) -> None:
-    folder = make_project(tmp_path / "p", 8)
+    folder = make_project(tmp_path / "p", 24)
     settings = folder / "toolscore.yaml"
     settings.write_text(
-        PROJECT.replace("min_n: 5}", "min_n: 5}, {name: again, baseline: b}"), encoding="utf-8"
+        PROJECT.replace("min_n: 5}", "min_n: 5}, {name: again, baseline: b}")
+        + "grading: {min_score: 0.9}\n",
+        encoding="utf-8",
     )
     rebuild(folder)
     report = project_report(open_project(folder), has_figures=False)
