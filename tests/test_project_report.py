@@ -207,7 +207,7 @@ def test_a_run_of_two_comparisons_is_one_run_that_did_not_pass(tmp_path: Path) -
     settings = folder / "toolscore.yaml"
     settings.write_text(
         PROJECT.replace("min_n: 5}", "min_n: 5}, {name: again, baseline: b}")
-        + "grading: {min_score: 0.9}\n",
+        + "grading: {min_score: 0.95}\n",
         encoding="utf-8",
     )
     rebuild(folder)
