@@ -271,6 +271,15 @@ def test_only_the_modules_made_for_it_import_dagster() -> None:
     assert not importers
 
 
+def test_one_module_opens_databases() -> None:
+    opening = [
+        by_path(path)
+        for path in PACKAGE.rglob("*.py")
+        if "duckdb.connect(" in path.read_text(encoding="utf-8")
+    ]
+    assert opening == ["toolscore_pipeline/connecting.py"]
+
+
 def test_importing_the_library_loads_nothing_heavy() -> None:
     program = (
         "import importlib, pkgutil, sys\n"

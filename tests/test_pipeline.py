@@ -74,7 +74,7 @@ def test_a_second_build_of_unchanged_inputs_grades_nothing_and_says_so(tmp_path)
         [],
         False,
     )
-    assert said == ["nothing changed: 1 documents, 40 runs, 0 of 40 grades made anew"]
+    assert said == ["nothing changed: 1 document, 40 runs, 0 of 40 grades made anew"]
     assert hashes(folder) == before
 
 
@@ -306,6 +306,29 @@ def test_a_reader_of_the_published_copy_never_fails_while_it_is_replaced(tmp_pat
     output, _ = reader.communicate()
     assert reader.returncode == 0
     assert int(output) > 3
+
+
+def test_no_connection_draws_a_bar_of_progress(tmp_path):
+    # A program without a file is taken for one at a terminal, and would draw bars into its output.
+    folder = make_project(tmp_path / "p", 4)
+    rebuild(folder)
+    program = (
+        "import sys\n"
+        "from toolscore_pipeline.runner import Engine\n"
+        "from toolscore_pipeline.warehouse import Warehouse\n"
+        "warehouse = Warehouse(sys.argv[1])\n"
+        "asked = \"select current_setting('enable_progress_bar')\"\n"
+        "with warehouse.open() as session, Engine() as engine, warehouse.read() as reader:\n"
+        "    for one in (session.store, session.engine.connection, engine.connection, reader):\n"
+        "        print(one.execute(asked).fetchone()[0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder / "warehouse.duckdb")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False"] * 4
 
 
 def test_publishing_keeps_the_hold_on_the_file(tmp_path):

@@ -23,6 +23,7 @@ from typing import Any
 
 import duckdb
 
+from toolscore_pipeline.connecting import connect
 from toolscore_pipeline.errors import InputError, WarehouseError
 from toolscore_pipeline.warehouse import Warehouse
 
@@ -146,7 +147,7 @@ def _open(
     config = {} if is_unsafe else dict(_CONFIG)
     if limits.memory:
         config["memory_limit"] = limits.memory
-    with duckdb.connect(str(path), read_only=True, config=config) as connection:
+    with connect(str(path), read_only=True, config=config) as connection:
         connection.execute("set TimeZone = 'UTC'")
         if not is_unsafe:
             connection.execute("set lock_configuration = true")

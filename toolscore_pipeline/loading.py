@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from toolscore_pipeline import formats, jsonio
 from toolscore_pipeline.arrays import empty_table, rows_table
+from toolscore_pipeline.connecting import connect
 from toolscore_pipeline.errors import InputError, UsageError
 from toolscore_pipeline.evidence_tables import CALLS_SCHEMA, RUNS_SCHEMA, Ordinals, TableBuilder
 from toolscore_pipeline.formats import plain, run_rows
@@ -867,7 +868,7 @@ class _Loader:
         settings: dict[str, Any] = {}
         if source.root is not None:
             settings["file_search_path"] = str(source.root)
-        connection = duckdb.connect(":memory:", config=settings)
+        connection = connect(config=settings)
         digest = hashlib.sha256()
         batches: list[pa.RecordBatch] = []
         try:

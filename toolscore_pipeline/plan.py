@@ -18,8 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import duckdb
-
+from toolscore_pipeline.connecting import connect
 from toolscore_pipeline.errors import ToolscoreError, unknown_name
 
 Kind = Literal["table", "incremental", "view", "ephemeral"]
@@ -292,7 +291,7 @@ def read_dependencies(text: str) -> tuple[str, ...]:
 
 def parse_dependencies(text: str) -> tuple[str, ...]:
     """The same by DuckDB's own parser, without the query's own steps."""
-    with duckdb.connect(":memory:") as connection:
+    with connect() as connection:
         row = connection.execute(
             "select json_serialize_sql($1)", [text.strip().rstrip(";")]
         ).fetchone()

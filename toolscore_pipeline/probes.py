@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from toolscore_pipeline.connecting import connect
 from toolscore_pipeline.contract import AlternativeGroup, Contract
 from toolscore_pipeline.hashing import canonical_json
 
@@ -130,7 +131,7 @@ def _count_duckdb(path: Path, query: str) -> int:
     import duckdb
 
     try:
-        with duckdb.connect(str(path), read_only=True) as connection:
+        with connect(str(path), read_only=True) as connection:
             return len(connection.execute(query).fetchmany(SQL_ROWS))
     except duckdb.Error:
         raise Inconclusive("the query failed") from None

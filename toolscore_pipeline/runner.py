@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from toolscore_pipeline import udfs
 from toolscore_pipeline.arrays import text_table
+from toolscore_pipeline.connecting import be_quiet, connect
 from toolscore_pipeline.errors import AuditError
 from toolscore_pipeline.plan import (
     LAYERS,
@@ -69,7 +70,7 @@ class Engine:
     ) -> None:
         self.plan = plan or load_plan()
         self.timings: list[Timing] = []
-        self.connection = connection or duckdb.connect(":memory:")
+        self.connection = connection or connect()
         if threads:
             self.use_threads(threads)
         prepare_connection(self.connection)
@@ -205,6 +206,7 @@ class Engine:
 
 def prepare_connection(connection: duckdb.DuckDBPyConnection) -> None:
     """Set what the models rely on: UTC, the macros and the functions."""
+    be_quiet(connection)
     connection.execute("set TimeZone = 'UTC'")
     connection.execute("set preserve_insertion_order = true")
     udfs.register_all(connection)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from toolscore_pipeline.connecting import connect
 from toolscore_pipeline.errors import InputError, ToolscoreError, UsageError
 from toolscore_pipeline.hashing import canonical_json, file_sha256, json_sha256
 
@@ -542,7 +543,7 @@ def _judgments_of(project: Project) -> dict[str, str]:
     """The judgments that a project has now or had before, as canonical JSON, by id."""
     found: dict[str, str] = {}
     if project.published.is_file():
-        with duckdb.connect(str(project.published), read_only=True) as connection:
+        with connect(str(project.published), read_only=True) as connection:
             rows = connection.execute(
                 "select judgment_id, judgment_json from judgment.judgments"
             ).fetchall()
@@ -1475,7 +1476,7 @@ def _verify_published(found: Verification, store: _Store, published: Path) -> No
     finally:
         store.connection.execute("use memory")
     try:
-        with duckdb.connect(str(published), read_only=True) as copy:
+        with connect(str(published), read_only=True) as copy:
             for model in stored:
                 same = table_hash(copy, model) == expected[model.full_name]
                 reason = None if same else "the published copy has other rows"

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from toolscore_pipeline.arrays import array_of, text_table
 from toolscore_pipeline.catalog_docs import write_documentation
+from toolscore_pipeline.connecting import be_quiet, connect
 from toolscore_pipeline.errors import WarehouseError, WarehouseLockedError
 from toolscore_pipeline.plan import Model, Plan, grader_version, load_plan
 from toolscore_pipeline.runner import (
@@ -110,7 +111,7 @@ class Warehouse:
             return None
         literal = "'" + str(self.published).replace("'", "''") + "'"
         try:
-            with duckdb.connect(":memory:") as connection:
+            with connect() as connection:
                 connection.execute(f"attach {literal} as published (read_only)")
                 row = connection.execute(
                     "select value from published.settings.state where name = $1", [name]
@@ -129,7 +130,7 @@ class Warehouse:
             raise WarehouseError(
                 f"{self.published}: no warehouse has been published yet; run toolscore build"
             )
-        return duckdb.connect(
+        return connect(
             str(self.published), read_only=True, config={"enable_external_access": "false"}
         )
 
@@ -145,7 +146,7 @@ class Warehouse:
         started, pause = time.monotonic(), 0.05
         while True:
             try:
-                return duckdb.connect(str(self.path), config=config)
+                return connect(str(self.path), config=config)
             except duckdb.Error as error:
                 message = str(error)
                 if not _LOCK_MESSAGE.search(message):
@@ -176,6 +177,7 @@ class Session:
         self.store = connection.cursor()
         row = self.store.execute("select current_database()").fetchone()
         self.catalog = '"' + str(row[0] if row else "").replace('"', '""') + '"'
+        be_quiet(self.store)
         self.store.execute("set TimeZone = 'UTC'")
         self._prepare_store()
         self._engine: Engine | None = None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from toolscore_pipeline.connecting import connect
 from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.hashing import file_sha256, json_sha256
 from toolscore_pipeline.loading import find_files
@@ -92,7 +93,7 @@ def known_hashes(published: Path) -> Known:
     if not published.is_file():
         return {}
     try:
-        with duckdb.connect(str(published), read_only=True) as connection:
+        with connect(str(published), read_only=True) as connection:
             rows = connection.execute(
                 "select path, bytes, modified_ns, sha256 from raw.documents"
             ).fetchall()

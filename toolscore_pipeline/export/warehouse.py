@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
+from toolscore_pipeline.connecting import connect
 from toolscore_pipeline.errors import InputError, UsageError
 from toolscore_pipeline.export.manifest import expectations_of
 from toolscore_pipeline.export.records import (
@@ -176,7 +177,7 @@ def _no_search_for_cycles() -> Iterator[None]:
 @contextmanager
 def open_published(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection on a published warehouse, to export from; nothing else can be reached."""
-    connection = duckdb.connect(":memory:")
+    connection = connect()
     try:
         literal = "'" + str(path).replace("'", "''") + "'"  # ATTACH takes no parameters
         connection.execute(f"attach {literal} as published (read_only)")
