@@ -239,7 +239,7 @@ def test_what_was_not_recorded_is_unknown_and_a_measured_zero_is_a_zero() -> Non
         [{"tool": "a"}], [{**call("a"), "duration": 0.0, "cost": 0.0, "result": "ok"}]
     )
     assert metric(measured, "Duration") == "0.000s"
-    assert metric(measured, "Cost") == "$0"
+    assert metric(measured, "Cost") == "$0.0000"
     assert metric(measured, "Failed calls") == "0 of 1 calls"
 
 

@@ -216,8 +216,13 @@ def _metrics(result: EvaluationResult) -> list[tuple[str, str]]:
         ("Failed calls", failed),
         ("Identical calls", str(row["identical_count"])),
         ("Duration", _measure(latency, total, lambda amount: f"{amount:.3f}s")),
-        ("Cost", _measure(cost, total, dollars)),
+        ("Cost", _measure(cost, total, _cost)),
     ]
+
+
+def _cost(amount: float) -> str:
+    """To a hundredth of a cent, and no less exactly than a small amount needs."""
+    return f"${amount:.4f}" if amount == 0 or 0.001 <= amount < 1000 else dollars(amount)
 
 
 def _measure(metrics: dict[str, Any], calls: int, form: Callable[[float], str]) -> str:
