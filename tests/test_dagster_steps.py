@@ -166,8 +166,8 @@ def test_one_source_is_loaded_alone_and_in_full(steps: Steps) -> None:
         "evidence/runs", config={"evidence_load": {"source": "second", "full": True}}
     )
     assert result.success
-    [line] = [line for line in steps.said(result) if "documents read" in line]
-    assert line.startswith("1 documents read in ")
+    [line] = [line for line in steps.said(result) if "document read" in line]
+    assert line.startswith("1 document read in ")
     told = metadata(result, "evidence/runs")
     assert (told["runs of first"], told["runs of second"]) == (24, 12)
 

@@ -612,16 +612,18 @@ _STEPS: Mapping[str, Step] = {
 def _done(report: pipeline.BuildReport, seconds: float) -> str:
     """What a step did, how long it took and, where it can be said, how fast it was."""
     counts = {
-        "documents read": report.documents_read,
-        "unchanged": report.documents_unchanged,
-        "runs added": report.runs_added,
-        "runs removed": report.runs_removed,
-        "records set aside": report.rejects,
-        "judgments added": report.judgments_added,
-        "grades made": report.pairs_graded,
-        "tables built": len(report.marts_built),
+        ("document", "read"): report.documents_read,
+        ("document", "unchanged"): report.documents_unchanged,
+        ("run", "added"): report.runs_added,
+        ("run", "removed"): report.runs_removed,
+        ("record", "set aside"): report.rejects,
+        ("judgment", "added"): report.judgments_added,
+        ("grade", "made"): report.pairs_graded,
+        ("table", "built"): len(report.marts_built),
     }
-    done = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    done = ", ".join(
+        f"{pipeline.counted(count, noun)} {verb}" for (noun, verb), count in counts.items() if count
+    )
     handled = max(report.runs_added, report.pairs_graded)
     rate = f", {handled / max(seconds, 1e-9):,.0f} runs a second" if handled else ""
     return f"{done or 'nothing new'} in {seconds:.2f} s{rate}"

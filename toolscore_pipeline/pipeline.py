@@ -183,14 +183,20 @@ def summary(report: BuildReport) -> str:
         or report.marts_built  # a contract or comparison that went changes what there is to see
     ):
         return (
-            f"nothing changed: {report.documents_unchanged} documents, {report.runs} runs,"
-            f" 0 of {report.graded} grades made anew"
+            f"nothing changed: {counted(report.documents_unchanged, 'document')},"
+            f" {counted(report.runs, 'run')}, 0 of {report.graded} grades made anew"
         )
     return (
-        f"{report.documents_read} documents read, {report.runs_added} runs added,"
-        f" {report.runs_removed} removed, {report.rejects} records set aside;"
-        f" {report.pairs_graded} grades made, {report.graded} in all"
+        f"{counted(report.documents_read, 'document')} read,"
+        f" {counted(report.runs_added, 'run')} added, {report.runs_removed} removed,"
+        f" {counted(report.rejects, 'record')} set aside;"
+        f" {counted(report.pairs_graded, 'grade')} made, {report.graded} in all"
     )
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: ``1 run``, ``2 runs``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 class _timed:

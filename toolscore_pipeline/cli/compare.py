@@ -266,7 +266,9 @@ def _show(
             out.print(f"    on the {pair.common.tasks} task(s) both ran: {pair.common.verdict}")
     for one in (view.variants, view.pairs, view.ranking, view.rules):
         if one is not None:
-            widths = column_widths(one.header, one.rows, out.width)
+            widths = column_widths(one.header, one.rows, out.width, whole=0) or column_widths(
+                one.header, one.rows, out.width
+            )
             out.print(table(one.header, one.rows, title=one.title, widths=widths))
             if one.left_out:
                 out.print(f"and {one.left_out} more")

@@ -66,11 +66,12 @@ def table(
 
 
 def column_widths(
-    columns: Sequence[str], cells: Sequence[Sequence[Any]], room: int
+    columns: Sequence[str], cells: Sequence[Sequence[Any]], room: int, *, whole: int | None = None
 ) -> list[int] | None:
     """How wide each column of a table is, in characters; None when the table is too wide.
 
-    The widest columns give way first, and none so far that a number or a word of its name breaks.
+    The widest columns give way first, and none so far that a number or a word of its name breaks;
+    the column at ``whole`` does not give way at all.
     """
     from rich.cells import cell_len
 
@@ -81,6 +82,8 @@ def column_widths(
         widths.append(max(cell_len(line) for line in [name, *lines]))
         unbroken = [str(value) for value in values if not isinstance(value, str)]
         least.append(max(cell_len(text) for text in ["", *name.split(), *unbroken]))
+    if whole is not None:
+        least[whole] = widths[whole]
     room -= 3 * len(columns) + 1
     if sum(least) > room:
         return None
