@@ -17,8 +17,6 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_REQUIRE_VIRTUALENV := 1
 export DO_NOT_TRACK := 1
 PIP := -m pip install -qq --no-input --no-deps --no-compile --require-hashes
-# Compiled once here, on all cores: commands and tests start many processes.
-COMPILED = $(1)/python -m compileall -qq -j 0 $$($(1)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') toolscore_pipeline || true
 COMPILE := $(LOCKER)/bin/uv --quiet pip compile --universal --python-version 3.11 \
 	--generate-hashes --custom-compile-command "make lock" --upgrade
 
@@ -41,6 +39,9 @@ aef-oracle: $(AEF_ORACLE)/.ready ## make .venv-aef-oracle, for Agent Eval Flow's
 	@$(BIN)/python $(PIP) -r requirements/pip.txt
 	@$(BIN)/python $(PIP) -r requirements/dev.txt
 	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
+	@# On all cores, and once: commands and tests start many processes. What packages hold for other
+	@# versions of Python does not compile, and need not.
+	@$(BIN)/python -m compileall -qq -j 0 "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" toolscore_pipeline || true
 	@touch $@
 
 $(ORACLE)/.ready: requirements/oracle.txt
