@@ -23,8 +23,7 @@ from typing import Any
 
 import duckdb
 
-from toolscore_pipeline.connecting import connect
-from toolscore_pipeline.errors import InputError, WarehouseError
+from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.warehouse import Warehouse
 
 MEMORY = "2GB"
@@ -141,13 +140,10 @@ def ask(
 def _open(
     warehouse: Warehouse, limits: Limits, *, is_unsafe: bool
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    path = warehouse.published
-    if not path.is_file():
-        raise WarehouseError(f"{path}: no warehouse has been published yet; run toolscore build")
     config = {} if is_unsafe else dict(_CONFIG)
     if limits.memory:
         config["memory_limit"] = limits.memory
-    with connect(str(path), read_only=True, config=config) as connection:
+    with warehouse.read(config) as connection:
         connection.execute("set TimeZone = 'UTC'")
         if not is_unsafe:
             connection.execute("set lock_configuration = true")

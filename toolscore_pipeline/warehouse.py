@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ LOCK_SECONDS = 60.0
 SCRATCH = "scratch"
 # The published copy is a copy of the file, unless more than this share of its blocks is unused.
 MOST_HOLES = 0.25
+NO_WAY_OUT = {"enable_external_access": "false"}
 # What DuckDB says when a disk is full, a folder read-only or a quota reached.
 _REFUSALS = (duckdb.IOException, duckdb.TransactionException, duckdb.FatalException)
 _REFUSAL_MESSAGE = re.compile(
@@ -120,8 +121,11 @@ class Warehouse:
             return None
         return str(row[0]) if row else None
 
-    def read(self) -> duckdb.DuckDBPyConnection:
-        """A read-only connection to the published copy, with external access off.
+    def read(self, config: Mapping[str, str] = NO_WAY_OUT) -> duckdb.DuckDBPyConnection:
+        """A read-only connection to the published copy; by default with external access off.
+
+        Args:
+            config: DuckDB's settings.
 
         Raises:
             WarehouseError: nothing has been published yet.
@@ -130,9 +134,7 @@ class Warehouse:
             raise WarehouseError(
                 f"{self.published}: no warehouse has been published yet; run toolscore build"
             )
-        return connect(
-            str(self.published), read_only=True, config={"enable_external_access": "false"}
-        )
+        return connect(str(self.published), read_only=True, config=dict(config))
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         try:
