@@ -206,7 +206,7 @@ def variants(value: Any, kind: str) -> Iterator[Any]:
         yield value[::-1]
 
 
-FIRST_VALUES = {
+FIRST_VALUES: dict[str, Any] = {
     "varchar": "x", "boolean": True, "varchar[]": ["x"], "double": 0.5, "double[]": [0.5],
     "timestamptz": datetime.fromisoformat("2026-01-01T00:00:00+00:00"), "integer[]": [1],
 }  # fmt: skip
