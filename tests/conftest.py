@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# No deadline: two busy cores make any one example slow. The "ci" profile tries the same examples
-# every time, so that a run either passes or fails for a reason in the change.
+# No deadline: two busy cores make any one example slow. The same examples are tried every time, so
+# that a run either passes or fails for a reason in the change; HYPOTHESIS_PROFILE=search looks for
+# new ones.
 settings.register_profile(
-    "dev", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "search", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, database=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+settings.register_profile("same", settings.get_profile("search"), derandomize=True, database=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.fixture(scope="session")
