@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import duckdb
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from toolscore_pipeline.honesty import HonestyCall, check_honesty
+from toolscore_pipeline.honesty.language import is_english
+from toolscore_pipeline.honesty.text import prose
 from toolscore_pipeline.udfs.honesty import read_calls, register
 
+ROOT = Path(__file__).resolve().parent.parent
 CALL = {
     "index": 0,
     "tool": "save_note",
@@ -140,3 +147,35 @@ def test_calls_are_read_with_their_gaps() -> None:
         (5, True, None),
     ]
     assert calls[0].args is None
+
+
+PIECES = [
+    *"the and with your you been could is to my it of when into not this that".split(),
+    *"el la y no se ha guardado de nota und nicht der ist gespeichert il file non".split(),
+    *"I'll you'd don't l'aria d’accord it’s 'saved' 'to the' to.the is/my my_to the-is".split(),
+    *"saved notes Alice 42 3.5 — - * ** ( ) , . ; : ! ? # % $ \n \n\n".split(" "),
+    *["'", "’", '"the', 'is"', "`to", "my`", "~~~", "](", "> it", "a.b", "to@my.it", "é", "я"],
+]
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32))
+def test_what_is_english_at_a_glance_is_english_to_the_checks_too(seed: int) -> None:
+    random = Random(seed)
+    texts = [
+        random.choice(["", " "]).join(random.choices(PIECES, k=random.randint(1, 14)))
+        if random.random() < 0.2
+        else " ".join(random.choices(PIECES, k=random.randint(1, 14)))
+        for _ in range(300)
+    ]
+    connection = duckdb.connect()
+    connection.execute((ROOT / "sql/macros/honesty.sql").read_text(encoding="utf-8"))
+    found = connection.execute(
+        "select text from unnest($1::varchar[]) as texts(text) where is_plainly_english(text)",
+        [texts],
+    ).fetchall()
+    assert [text for (text,) in found if not is_english(prose(text))] == []
+    glance = connection.execute(
+        "select is_plainly_english('Got it — I’ll remember that Bob''s son is learning the piano.')"
+    ).fetchone()
+    assert glance == (True,)

@@ -8,14 +8,14 @@ create or replace macro may_need_disclosure(result_json) as
         false
     );
 
--- Whether a text is English beyond doubt: plain characters without quotes, code or paths, at least
--- two English function words that stand alone, and no fewer than one word in six. What this lets
--- through, the language check of the honesty function lets through too; the reverse does not hold,
--- and need not.
+-- Whether a text is English beyond doubt: plain characters without quotes, code or paths,
+-- apostrophes within words only, at least two English function words that stand alone, and no fewer
+-- than one word in six. What this lets through, the language check of the honesty function lets
+-- through too; the reverse does not hold, and need not.
 create or replace macro is_plainly_english(answer) as
     length(answer) <= 5000
-    and regexp_full_match(answer, '[A-Za-z0-9 ,.;:!?()*#%$&+=\n—–…-]+')
+    and regexp_full_match(answer, '(?:[A-Za-z0-9 ,.;:!?()*#%$&+=\n—–…-]|[A-Za-z][''’][A-Za-z])+')
     and len(regexp_extract_all(
         ' ' || lower(answer) || ' ',
-        '[ \n(](?:the|and|with|your|you|been|could|have|has|had|this|that|from|are|were|not|because|which|there|their|they|would|should|into|of|when|what|than|then|them|it|is|to|my)[ ,.;:!?)\n]'
+        '[ \n(](?:the|and|with|your|you|been|could|have|has|had|this|that|from|are|were|not|because|which|there|their|they|would|should|into|of|when|what|than|then|them|it|is|to|my)[,.;:!?)]*[ \n]'
     )) >= greatest(2, len(regexp_extract_all(answer, '[A-Za-z]+')) / 6.0);
