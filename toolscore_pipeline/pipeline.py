@@ -68,7 +68,7 @@ class BuildReport:
         published: whether the read-only copy was replaced.
         seconds: wall-clock seconds of each step.
         problems: files that could not be read, one sentence each.
-        timings: what each model cost, when asked for.
+        timings: what each table that was made cost; memory and temporary files when asked for.
     """
 
     documents_read: int = 0
@@ -107,7 +107,13 @@ class BuildReport:
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "problems": self.problems,
             "models": [
-                {"model": t.model, "rows": t.rows, "seconds": round(t.seconds, 4)}
+                {
+                    "model": t.model,
+                    "rows": t.rows,
+                    "seconds": round(t.seconds, 4),
+                    "peak_mb": None if t.peak_mb is None else round(t.peak_mb, 1),
+                    "spill_mb": None if t.spill_mb is None else round(t.spill_mb, 1),
+                }
                 for t in self.timings
             ],
         }
@@ -122,6 +128,7 @@ def build(
     on_graded: Callable[[int, int], None] | None = None,
     lock_seconds: float | None = None,
     threads: int | None = None,
+    profile: bool = False,
 ) -> BuildReport:
     """Bring a project's warehouse, exports and published copy up to date.
 
@@ -133,6 +140,7 @@ def build(
         on_graded: called with the pairs graded and the pairs in all.
         lock_seconds: how long to wait for another process; default a minute.
         threads: DuckDB threads; default all cores.
+        profile: note the memory and temporary files of each model too.
 
     Raises:
         ToolscoreError: an input, a contract or a setting is wrong; what was committed stays.
@@ -142,6 +150,8 @@ def build(
     bindings = project.bindings()
     settings = comparison_settings(project)
     with warehouse.open() as session:
+        if profile:
+            session.profile()
         with _timed(report, "judge"):
             load_judgments(session, bindings, report)
             session.replace_settings({"settings.comparisons": settings})
@@ -158,7 +168,7 @@ def build(
         count_runs(session, report)
         with _timed(report, "publish"):
             publish(session, report)
-        report.timings = session.engine.timings if session._engine else []
+        report.timings = session.timings
     if say:
         say(summary(report))
     return report

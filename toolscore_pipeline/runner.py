@@ -48,11 +48,22 @@ UNSAFE_IN_KEPT_PLANS = "statistics_propagation,compressed_materialization,join_f
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What one model cost: its rows and the wall-clock seconds it took."""
+    """What making one model's table cost.
+
+    Attributes:
+        model: its full name.
+        rows: the rows it has.
+        seconds: wall-clock seconds.
+        peak_mb: the most memory that DuckDB held meanwhile, other tables included; None unless it
+            was watched.
+        spill_mb: the most it had in temporary files; None unless it was watched.
+    """
 
     model: str
     rows: int
     seconds: float
+    peak_mb: float | None = None
+    spill_mb: float | None = None
 
 
 class Engine:
@@ -70,6 +81,7 @@ class Engine:
     ) -> None:
         self.plan = plan or load_plan()
         self.timings: list[Timing] = []
+        self.is_profiled = False
         self.connection = connection or connect()
         if threads:
             self.use_threads(threads)
@@ -104,6 +116,11 @@ class Engine:
         self.connection.execute(
             "set threads to " + str(int(threads)) if threads else "reset threads"
         )
+
+    def profile(self) -> None:
+        """Watch memory and temporary files too, from now on."""
+        self.is_profiled = True
+        watch_memory(self.connection)
 
     def fill(self, full_name: str, rows: pa.Table) -> None:
         """Replace the rows of an input table by those of an Arrow table with the same columns."""
@@ -145,13 +162,7 @@ class Engine:
         models = [m for m in self.plan.upstream(wanted) if m.layer not in INPUT_LAYERS]
         last_use = {name: i for i, model in enumerate(models) for name in model.depends_on}
         for index, model in enumerate(models):
-            started = time.perf_counter()
-            row = self.connection.execute(
-                f"create or replace table {model.full_name} as {model.query}"
-            ).fetchone()
-            timing = Timing(
-                model.full_name, int(row[0]) if row else 0, time.perf_counter() - started
-            )
+            timing = make_table(self.connection, model, is_profiled=self.is_profiled)
             self.timings.append(timing)
             if on_model:
                 on_model(timing)
@@ -223,6 +234,38 @@ def create_schemas(connection: duckdb.DuckDBPyConnection, layers: Iterable[str] 
     """Create the schema of every layer in the current catalog."""
     for layer in layers:
         connection.execute(f"create schema if not exists {layer}")
+
+
+def make_table(
+    connection: duckdb.DuckDBPyConnection, model: Model, *, is_profiled: bool = False
+) -> Timing:
+    """Make a model's table from its query, in place of the one that is there.
+
+    Args:
+        connection: where the model's inputs are.
+        model: the model.
+        is_profiled: read what :func:`watch_memory` has the connection note.
+    """
+    started = time.perf_counter()
+    row = connection.execute(
+        f"create or replace table {model.full_name} as {model.query}"
+    ).fetchone()
+    seconds = time.perf_counter() - started
+    rows = int(row[0]) if row else 0
+    if not is_profiled:
+        return Timing(model.full_name, rows, seconds)
+    noted = orjson.loads(connection.get_profiling_information("json"))
+    peaks = (noted["system_peak_buffer_memory"], noted["system_peak_temp_dir_size"])
+    return Timing(model.full_name, rows, seconds, *(bytes_held / 1e6 for bytes_held in peaks))
+
+
+def watch_memory(connection: duckdb.DuckDBPyConnection) -> None:
+    """Have a connection note the most memory and temporary files of each statement."""
+    connection.execute("pragma enable_profiling = 'no_output'")
+    connection.execute(
+        "set custom_profiling_settings ="
+        """ '{"SYSTEM_PEAK_BUFFER_MEMORY": "true", "SYSTEM_PEAK_TEMP_DIR_SIZE": "true"}'"""
+    )
 
 
 def create_table(model: Model, prefix: str = "") -> str:

@@ -32,13 +32,16 @@ from toolscore_pipeline.runner import (
     INPUT_LAYERS,
     OUTPUTS,
     Engine,
+    Timing,
     apply_comments,
     create_macros,
     create_schemas,
     create_table,
     insert_arrow,
+    make_table,
     run_audits,
     table_hash,
+    watch_memory,
 )
 
 LOCK_SECONDS = 60.0
@@ -183,6 +186,8 @@ class Session:
         self.store.execute("set TimeZone = 'UTC'")
         self._prepare_store()
         self._engine: Engine | None = None
+        self._timings: list[Timing] = []
+        self._is_profiled = False
 
     @property
     def engine(self) -> Engine:
@@ -192,7 +197,21 @@ class Session:
             cursor.execute(f"attach if not exists ':memory:' as {SCRATCH}")
             cursor.execute(f"use {SCRATCH}")
             self._engine = Engine(self.plan, connection=cursor)
+            if self._is_profiled:
+                self._engine.profile()
         return self._engine
+
+    def profile(self) -> None:
+        """Watch what each model costs in memory and temporary files too, from now on."""
+        self._is_profiled = True
+        watch_memory(self.store)
+        if self._engine is not None:
+            self._engine.profile()
+
+    @property
+    def timings(self) -> list[Timing]:
+        """What each table made so far cost, those of grades first."""
+        return [*(self._engine.timings if self._engine else ()), *self._timings]
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -391,7 +410,7 @@ class Session:
         model = self.plan[full_name]
         with self.transaction() as store:
             if rows is None:
-                store.execute(f"create or replace table {full_name} as {model.query}")
+                self._timings.append(make_table(store, model, is_profiled=self._is_profiled))
             else:
                 store.execute(f"drop table if exists {full_name}")
                 store.execute(create_table(model))

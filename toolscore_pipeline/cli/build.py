@@ -11,6 +11,7 @@ from toolscore_pipeline.cli.output import console, table, write_json
 
 if TYPE_CHECKING:
     from toolscore_pipeline.pipeline import BuildReport
+    from toolscore_pipeline.runner import Timing
 
 
 def command(
@@ -21,7 +22,7 @@ def command(
         bool, typer.Option("--full", help="Read every source again, changed or not.")
     ] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Show rows and seconds of every model.")
+        bool, typer.Option("--profile", help="Show rows, seconds and memory of every model.")
     ] = False,
     lock_seconds: Annotated[
         float, typer.Option(help="How long to wait for another process that holds the warehouse.")
@@ -44,6 +45,7 @@ def command(
             on_progress=progress.reading,
             on_graded=progress.grading,
             lock_seconds=lock_seconds,
+            profile=profile,
         )
     out.print(pipeline.summary(report))
     for problem in report.problems:
@@ -59,14 +61,34 @@ def command(
 
 
 def _profile(report: BuildReport) -> Any:
-    totals: dict[str, tuple[int, float]] = {}
+    """A table of the steps, then of the models, the slowest first; chunks of one are added up."""
+    by_model: dict[str, list[Timing]] = {}
     for timing in report.timings:
-        rows, seconds = totals.get(timing.model, (0, 0.0))
-        totals[timing.model] = (rows + timing.rows, seconds + timing.seconds)
-    slowest = sorted(totals.items(), key=lambda item: -item[1][1])
-    steps = [(name, None, f"{seconds:.3f}") for name, seconds in report.seconds.items()]
-    models = [(name, rows, f"{seconds:.3f}") for name, (rows, seconds) in slowest]
-    return table(("step or model", "rows", "seconds"), [*steps, *models])
+        by_model.setdefault(timing.model, []).append(timing)
+    models = [
+        (
+            name,
+            sum(timing.rows for timing in each),
+            sum(timing.seconds for timing in each),
+            max(timing.peak_mb or 0 for timing in each),
+            max(timing.spill_mb or 0 for timing in each),
+        )
+        for name, each in by_model.items()
+    ]
+    models.sort(key=lambda model: -model[2])
+    return table(
+        ("step or model", "rows", "seconds", "peak MB", "spilled MB"),
+        [
+            *(
+                (name, None, f"{seconds:.3f}", None, None)
+                for name, seconds in report.seconds.items()
+            ),
+            *(
+                (name, rows, f"{seconds:.3f}", f"{peak:,.0f}", f"{spill:,.0f}")
+                for name, rows, seconds, peak, spill in models
+            ),
+        ],
+    )
 
 
 class _Progress:
