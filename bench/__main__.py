@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
@@ -23,11 +22,11 @@ from typing import Any
 
 import duckdb
 
-from bench import grow, mixed, regrades
+from bench import agreement, grow, mixed, regrades
+from bench.processes import PROJECT, ROOT, build, forget, in_process, write_project
 
-ROOT = Path(__file__).resolve().parent.parent
 ORACLE = Path(os.environ.get("TOOLSCORE_ORACLE_PYTHON", ROOT / ".venv-oracle/bin/python"))
-PROJECT = 'sources: [{name: runs, path: runs.jsonl}]\ncontracts: ["contracts/*.json"]\n'
+SAMPLE = 2_000
 
 
 LARGE = False
@@ -87,47 +86,23 @@ def machine() -> dict[str, Any]:
 
 def project(folder: Path, runs: int, **options: Any) -> Path:
     """A project on freshly grown run rows, and the gold lists as one file for the reference."""
-    (folder / "contracts").mkdir(parents=True)
-    (folder / "toolscore.yaml").write_text(PROJECT, encoding="utf-8")
-    for task, gold in grow.GOLD.items():
-        (folder / f"contracts/{task}.json").write_text(json.dumps(gold), encoding="utf-8")
-    (folder / "gold.json").write_text(json.dumps(grow.GOLD), encoding="utf-8")
+    write_project(folder, grow.gold())
+    (folder / "gold.json").write_text(json.dumps(grow.gold()), encoding="utf-8")
     grow.write(folder / "runs.jsonl", runs, **options)
     return folder
 
 
-def forget(folder: Path) -> None:
-    """Remove the warehouse of a project."""
-    for path in folder.glob("warehouse*"):
-        path.unlink()
-
-
-def build(folder: Path) -> dict[str, Any]:
-    """Build a project in a process of its own; its report, the whole seconds and peak memory."""
-    program = (
-        "import json, sys, time\n"
-        "from bench import peak_mb\n"
-        "from toolscore_pipeline.pipeline import build\n"
-        "from toolscore_pipeline.project import open_project\n"
-        "project = open_project(sys.argv[1])\n"
-        "started = time.perf_counter()\n"
-        "report = build(project).to_dict()\n"
-        "report['whole'] = time.perf_counter() - started\n"
-        "report['peak_mb'] = peak_mb()\n"
-        "print(json.dumps(report))\n"
-    )
-    return in_process(program, str(folder))
-
-
-def oracle(folder: Path) -> float:
-    """Seconds that the reference library takes for the rows of a project."""
+def oracle(folder: Path) -> tuple[float, list[dict[str, Any]]]:
+    """Seconds that the reference library takes for the rows of a project, and a sample of them."""
+    files = [folder / name for name in ("runs.jsonl", "gold.json")]
     done = subprocess.run(
-        [ORACLE, ROOT / "bench/reference.py", folder / "runs.jsonl", folder / "gold.json"],
-        capture_output=True,
+        [ORACLE, ROOT / "bench/reference.py", *files, str(SAMPLE)],
+        stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return float(json.loads(done.stdout)["seconds"])
+    answer = json.loads(done.stdout)
+    return float(answer["seconds"]), answer["sample"]
 
 
 def scan(folder: Path) -> float:
@@ -150,10 +125,12 @@ def grading(
     project(folder, runs, repeat=repeat)
     ours, whole, theirs, bare, peaks = [], [], [], [], []
     for _ in range(turns):
-        theirs.append(oracle(folder))
+        seconds_taken, sample = oracle(folder)
+        theirs.append(seconds_taken)
         bare.append(scan(folder))
         forget(folder)
         report = build(folder)
+        agreement.compare(folder / "warehouse.duckdb", sample)
         ours.append(report["seconds"]["load"] + report["seconds"]["grade"])
         whole.append(report["whole"])
         peaks.append(report["peak_mb"])
@@ -179,7 +156,7 @@ def regrade(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     build(folder)
     theirs, changed, unchanged = [], [], []
     for turn in range(turns):
-        theirs.append(oracle(folder))
+        theirs.append(oracle(folder)[0])
         (folder / "toolscore.yaml").write_text(
             PROJECT + f"grading: {{weights: {{required_call_recall: 0.{turn + 1}}}}}\n",
             encoding="utf-8",
@@ -222,7 +199,7 @@ def one_run(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     from toolscore_pipeline import evaluate, evaluate_many
 
     [sample] = grow.rows(1, calls_per_run=3)
-    gold, calls = grow.GOLD["u01"], sample["calls"]
+    gold, calls = grow.gold()["u02"], sample["calls"]
     evaluate(gold, calls)
     single = [seconds(lambda: evaluate(gold, calls)) for _ in range(10 * turns)]
     hundred = [seconds(lambda: evaluate_many([(gold, calls)] * 100)) for _ in range(3 * turns)]
@@ -266,16 +243,8 @@ def honest_answers(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
 
 def many_combinations(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     """A contract of 256 combinations."""
-    project(folder, runs)
-    options = [[{"tool": "search_nodes"}], [{"tool": "open_nodes"}]]
-    contract = {
-        "contract_version": 2,
-        "task": "*",
-        "required": [{"alternatives": options} for _ in range(8)],
-    }
-    shutil.rmtree(folder / "contracts")
-    (folder / "contracts").mkdir()
-    (folder / "contracts/many.json").write_text(json.dumps(contract), encoding="utf-8")
+    write_project(folder, {"many": grow.many_ways(256)})
+    grow.write(folder / "runs.jsonl", runs)
     taken, peaks = [], []
     for _ in range(turns):
         forget(folder)
@@ -397,19 +366,6 @@ def comparing(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
         )
         for name, taken in report["found"].items()
     ]
-
-
-def in_process(program: str, *arguments: str) -> dict[str, Any]:
-    """Run a program in a process of its own; the JSON it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    report: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return report
 
 
 BENCHES: dict[str, Callable[[Path, int, int], list[dict[str, Any]]]] = {

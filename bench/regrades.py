@@ -105,7 +105,7 @@ def measure(folder: Path, runs: int, turns: int) -> dict[str, dict[str, Any]]:
         assert (unchanged["pairs"], unchanged["changes"]) == (0, 0), unchanged
         # What others do on the machine does not count against it.
         assert unchanged["processor"] < 1, unchanged
-        edit(folder, 7, ["open_nodes"] * (turn + 1))
+        edit(folder, 7, ["create_relations"] * (turn + 1))
         tried = run(folder, "dry-run")
         edited = run(folder, "regrade")
         # Tried first, and all the same still to be done; then done.
