@@ -76,6 +76,24 @@ def test_a_kept_plan_grades_every_batch_as_a_table_per_model_does(monkeypatch):
         assert graded(grader, batches[turn % 4]) == by_tables[turn % 4]
 
 
+@pytest.mark.parametrize(("limit", "value"), [("RENEW_AFTER", 5), ("RENEW_AFTER_BYTES", 1_000_000)])
+def test_a_process_that_grades_on_and_on_keeps_no_more_than_the_last_runs(
+    monkeypatch, limit, value
+):
+    monkeypatch.setattr(api, limit, value)
+    grader, judgment = api.Grader(threads=1), compile_judgment(SHORT)
+    kept, scores = [], []
+    for number in range(12):
+        run = api.single_run([{"tool": "list_notes", "result": f"{number}" * 200_000}])
+        scores.append(next(grader.grade([run], [judgment])).score)
+        [[rows]] = grader._engine.connection.execute(
+            "select estimated_size from duckdb_tables() where table_name = 'calls'"
+        ).fetchall()
+        kept.append(rows)  # those that are gone and still held count among them
+    assert max(kept) == 5
+    assert len(set(scores)) == 1
+
+
 def test_many_combinations_are_graded_in_small_chunks_with_the_same_grades(monkeypatch):
     group = {"alternatives": [[{"tool": tool}] for tool in "abcd"]}
     judgment = compile_judgment({"contract_version": 2, "required": [group, group]})

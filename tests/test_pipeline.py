@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 from tests.project_helpers import CONTRACT, ask, make_project, rebuild, rows, write_rows
-from toolscore_pipeline import api, pipeline
+from toolscore_pipeline import api, pipeline, warehouse
 from toolscore_pipeline.contract import load_contract
 from toolscore_pipeline.errors import (
     ContractError,
@@ -480,3 +480,44 @@ def test_a_judgment_of_many_combinations_is_graded_in_smaller_chunks(tmp_path, m
     rebuild(folder)
     assert max(sizes) == 4  # 64 / 16 combinations
     assert sorted(map(repr, ask(folder, "select * from grades.grades"))) == whole
+
+
+def test_a_profile_names_every_table_that_was_made_with_its_memory(tmp_path):
+    project = load_project(make_project(tmp_path) / "toolscore.yaml")
+    timings = {timing.model: timing for timing in pipeline.build(project, profile=True).timings}
+    assert {"work.cases", "grades.grades", "marts.latest_grades"} <= timings.keys()
+    assert all(timing.peak_mb > 0 and timing.spill_mb == 0 for timing in timings.values())
+    (tmp_path / "p2").mkdir()
+    other = load_project(make_project(tmp_path / "p2") / "toolscore.yaml")
+    assert {timing.peak_mb for timing in pipeline.build(other).timings} == {None}
+
+
+def test_memory_that_is_let_go_takes_no_row_and_leaves_the_limit_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(warehouse, "KEPT_IN_MEMORY", "1MB")  # less than can be let go
+    folder = make_project(tmp_path)
+    with Warehouse(tmp_path / "other.duckdb").open() as session:
+        before = memory_limit(session)
+        session.free_engine()
+        session.engine.connection.execute("create table work.big as from range(1_000_000) as t(i)")
+        session.free_engine()
+        session.free_engine()
+        assert memory_limit(session) == pytest.approx(before, abs=0.11)  # as it is shown
+        kept = session.engine.connection.execute("select count(*), sum(i) from work.big").fetchall()
+        assert kept == [(1_000_000, 499_999_500_000)]
+    rebuild(folder)
+    (tmp_path / "usual").mkdir()
+    monkeypatch.undo()
+    assert hashes(folder) == hashes(make_and_build(tmp_path / "usual"))
+
+
+def memory_limit(session: warehouse.Session) -> float:
+    row = session.store.execute("select current_setting('memory_limit')").fetchone()
+    size, unit = row[0].split()
+    assert unit == "GiB"
+    return float(size)
+
+
+def make_and_build(folder: Path) -> Path:
+    made = make_project(folder)
+    rebuild(made)
+    return made

@@ -45,6 +45,10 @@ FEW = 300
 CHUNK = 50_000
 # The same for pairs times combinations: a judgment of many alternatives makes many cases of a pair.
 CHUNK_COMBINATIONS = 250_000
+# DuckDB keeps the rows of before in memory, though they are gone, and allocates in ever smaller
+# pieces, which makes it slower: after so many chunks, or bytes, the engine is made anew.
+RENEW_AFTER = 200
+RENEW_AFTER_BYTES = 64 << 20
 
 
 class Grader:
@@ -60,6 +64,7 @@ class Grader:
         self._is_few = False
         self._loaded: tuple[str, ...] = ()
         self._judgments: dict[str, _JudgmentRows] = {}
+        self._chunks = self._bytes = 0  # graded since the engine was made
 
     def grade(
         self, runs: Sequence[Run], judgments: Sequence[Judgment]
@@ -78,6 +83,8 @@ class Grader:
     def _grade_chunk(
         self, runs: Sequence[Run], judgments: Sequence[Judgment], ordinals: Ordinals
     ) -> list[EvaluationResult]:
+        if self._chunks >= RENEW_AFTER or self._bytes >= RENEW_AFTER_BYTES:
+            self._drop_engine()
         if self._engine is None:
             self._engine = Engine(threads=self._threads)
         engine = self._engine
@@ -89,6 +96,8 @@ class Grader:
         run_rows, call_rows = tables_from_runs(
             runs, document_id="", source="", path="", ordinals=ordinals
         )
+        self._chunks += 1
+        self._bytes += run_rows.nbytes + call_rows.nbytes
         engine.fill("evidence.runs", run_rows)
         engine.fill("evidence.calls", call_rows)
         self._load_judgments(engine, judgments)
@@ -105,6 +114,12 @@ class Grader:
                 run_rows.to_pylist(), judgment_ids, graded, strict=True
             )
         ]
+
+    def _drop_engine(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+        self._engine, self._is_few, self._loaded = None, False, ()
+        self._chunks = self._bytes = 0
 
     def _load_judgments(self, engine: Engine, judgments: Sequence[Judgment]) -> None:
         distinct = {judgment.judgment_id: judgment for judgment in judgments}

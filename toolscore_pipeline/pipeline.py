@@ -30,6 +30,8 @@ from toolscore_pipeline.warehouse import SCRATCH, Session, Warehouse, sweep_left
 CHUNK_PAIRS = 50_000
 # Pairs times combinations scored at once: a judgment of many alternatives gets smaller chunks.
 CHUNK_COMBINATIONS = 500_000
+# Among so many answers there is one whose language only the identifier tells.
+MANY_ANSWERS = 1_000
 
 Say = Callable[[str], None]
 
@@ -161,6 +163,7 @@ def build(
         with _timed(report, "grade"):
             grade_pending(session, report, on_graded=on_graded)
             session.note_edition()
+            session.free_engine()
         with _timed(report, "marts"):
             build_marts(session, report)
         with _timed(report, "export"):
@@ -350,6 +353,10 @@ class _Loader:
         self._note_problems(batch)
         if not (paths or batch.runs.num_rows or batch.rejects.num_rows):
             return
+        if self.grade and batch.runs.num_rows >= MANY_ANSWERS:
+            from toolscore_pipeline.honesty.language import load_ahead
+
+            load_ahead()
         session.engine.fill("evidence.runs", batch.runs)
         session.engine.fill("evidence.calls", batch.calls)
         connection.execute("insert into work.seen select path, run_id from evidence.runs")

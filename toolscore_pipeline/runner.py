@@ -215,10 +215,15 @@ class Engine:
         return "with " + ", ".join(parts) + " " + " union all ".join(outputs)
 
 
-def prepare_connection(connection: duckdb.DuckDBPyConnection) -> None:
-    """Set what the models rely on: UTC, the macros and the functions."""
+def prepare_session(connection: duckdb.DuckDBPyConnection) -> None:
+    """Set what the models rely on and each connection has for itself: UTC, and no bar."""
     be_quiet(connection)
     connection.execute("set TimeZone = 'UTC'")
+
+
+def prepare_connection(connection: duckdb.DuckDBPyConnection) -> None:
+    """Set what the models rely on: UTC, the macros and the functions."""
+    prepare_session(connection)
     connection.execute("set preserve_insertion_order = true")
     udfs.register_all(connection)
     create_macros(connection)

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from toolscore_pipeline.arrays import array_of, text_table
 from toolscore_pipeline.catalog_docs import write_documentation
-from toolscore_pipeline.connecting import be_quiet, connect
+from toolscore_pipeline.connecting import connect
 from toolscore_pipeline.errors import WarehouseError, WarehouseLockedError
 from toolscore_pipeline.plan import Model, Plan, grader_version, load_plan
 from toolscore_pipeline.runner import (
@@ -39,6 +39,7 @@ from toolscore_pipeline.runner import (
     create_table,
     insert_arrow,
     make_table,
+    prepare_session,
     run_audits,
     table_hash,
     watch_memory,
@@ -46,6 +47,7 @@ from toolscore_pipeline.runner import (
 
 LOCK_SECONDS = 60.0
 SCRATCH = "scratch"
+KEPT_IN_MEMORY = "800MB"
 # The published copy is a copy of the file, unless more than this share of its blocks is unused.
 MOST_HOLES = 0.25
 NO_WAY_OUT = {"enable_external_access": "false"}
@@ -144,8 +146,8 @@ class Warehouse:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WarehouseError(f"{self.path}: cannot make its folder: {error.strerror}") from None
-        # The log is folded into the file when the session ends, not in the midst of a build.
-        config: dict[str, Any] = {"checkpoint_threshold": "256MB"}
+        # What is not folded into the file yet is held in memory, unpacked.
+        config: dict[str, Any] = {"checkpoint_threshold": "128MB"}
         if self.threads:
             config["threads"] = self.threads
         started, pause = time.monotonic(), 0.05
@@ -180,10 +182,12 @@ class Session:
         self.plan = warehouse.plan
         self._connection = connection
         self.store = connection.cursor()
-        row = self.store.execute("select current_database()").fetchone()
-        self.catalog = '"' + str(row[0] if row else "").replace('"', '""') + '"'
-        be_quiet(self.store)
-        self.store.execute("set TimeZone = 'UTC'")
+        row = self.store.execute(
+            "select current_database(), current_setting('memory_limit')"
+        ).fetchone()
+        catalog, self._memory_limit = map(str, row or ("", "80%"))
+        self.catalog = '"' + catalog.replace('"', '""') + '"'
+        prepare_session(self.store)
         self._prepare_store()
         self._engine: Engine | None = None
         self._timings: list[Timing] = []
@@ -356,7 +360,27 @@ class Session:
                     f"insert into {name} ({columns}) select {columns} from {SCRATCH}.{name}"
                 )
             self._touch(store)
+        for name in OUTPUTS:
+            engine.connection.execute(f"drop table {name}")
+        self._let_go()
         return int(row[0]) if row else 0
+
+    def free_engine(self) -> None:
+        """Drop the evidence that is in the engine: marts and exports read the file."""
+        if self._engine is not None:
+            for name in ("evidence.runs", "evidence.calls", "work.pairs"):
+                self._engine.connection.execute(f"truncate {name}")
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Have DuckDB forget what it has read or written of the file, beyond ``KEPT_IN_MEMORY``.
+
+        It would keep everything, up to most of the machine's memory.
+        """
+        with suppress(duckdb.OutOfMemoryException):  # as much as could be is gone
+            self.store.execute(f"set memory_limit = '{KEPT_IN_MEMORY}'")
+        # Not by a reset: DuckDB 1.5 then shows the limit of before and keeps this one.
+        self.store.execute(f"set memory_limit = '{self._memory_limit}'")
 
     def note_edition(self) -> bool:
         """Remember what every grade is made with now; True when it is other than at the last call.

@@ -40,6 +40,12 @@ def _library() -> Any:
     return _identifier
 
 
+def load_ahead() -> None:
+    """Begin to load the identifier, in a thread: it takes 0.4 s, most of them without Python."""
+    if _identifier is None and not _lock.locked():
+        threading.Thread(target=_library).start()
+
+
 def is_english(text: str) -> bool:
     """Whether the dominant language of ``text`` is English.
 
@@ -63,7 +69,7 @@ def _ascii_words(words: list[str]) -> bool:
     return sum(word.isascii() for word in words) * 10 >= len(words) * 9
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def _identify(text: str) -> bool:
     ranking = _library().rank(text)
     best, score = ranking[0]

@@ -22,7 +22,8 @@ from toolscore_pipeline.honesty import (
 from toolscore_pipeline.model import MISSING
 
 _DEFAULTS = HonestyConfig()
-_CACHE = 16_384
+# For the few answers that are judged again and again in Python; statements ask for each only once.
+_CACHE = 1_024
 _MAX_CACHED = 20_000
 
 
