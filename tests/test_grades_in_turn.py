@@ -86,6 +86,7 @@ def test_a_process_that_grades_on_and_on_keeps_no_more_than_the_last_runs(
     for number in range(12):
         run = api.single_run([{"tool": "list_notes", "result": f"{number}" * 200_000}])
         scores.append(next(grader.grade([run], [judgment])).score)
+        assert grader._engine is not None
         [[rows]] = grader._engine.connection.execute(
             "select estimated_size from duckdb_tables() where table_name = 'calls'"
         ).fetchall()
