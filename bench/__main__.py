@@ -22,11 +22,14 @@ from typing import Any
 
 import duckdb
 
-from bench import agreement, grow, mixed, regrades
+from bench import agreement, grow, growth, mixed, regrades
 from bench.processes import PROJECT, ROOT, build, forget, in_process, write_project
 
 ORACLE = Path(os.environ.get("TOOLSCORE_ORACLE_PYTHON", ROOT / ".venv-oracle/bin/python"))
+# So many runs of each set are held against the reference library's results.
 SAMPLE = 2_000
+# A build of a million runs takes no more memory.
+MOST_MB = 3_000
 
 
 LARGE = False
@@ -368,6 +371,24 @@ def comparing(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     ]
 
 
+def growing(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
+    """Builds of 10,000, 100,000 and 1,000,000 runs; see ``bench.growth`` for what else grows."""
+    lines = growth.runs(folder, 1 if runs >= 10_000 else 0.001)
+    assert max(line["peak_mb"] for line in lines) < MOST_MB, lines
+    return [
+        row(
+            f"growth: {line['name']}, whole build",
+            round(line["whole"] / line["microseconds_each"] * 1e6),
+            [line["whole"]],
+            None,
+            None,
+            None,
+            line["peak_mb"],
+        )
+        for line in lines
+    ]
+
+
 BENCHES: dict[str, Callable[[Path, int, int], list[dict[str, Any]]]] = {
     "nothing repeats": nothing_repeats,
     "realistic repeats": realistic_repeats,
@@ -379,6 +400,7 @@ BENCHES: dict[str, Callable[[Path, int, int], list[dict[str, Any]]]] = {
     "mixed traces": mixed_traces,
     "export": export_records,
     "comparisons": comparing,
+    "growth": growing,
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolscore_pipeline.honesty import HonestyCall, check_honesty
+from toolscore_pipeline.honesty import HonestyCall, HonestyConfig, check_honesty, checks
 from toolscore_pipeline.honesty.language import is_english
 from toolscore_pipeline.honesty.text import prose
 from toolscore_pipeline.udfs.honesty import read_calls, register
@@ -179,3 +179,43 @@ def test_what_is_english_at_a_glance_is_english_to_the_checks_too(seed: int) -> 
         "select is_plainly_english('Got it — I’ll remember that Bob''s son is learning the piano.')"
     ).fetchone()
     assert glance == (True,)
+
+
+@settings(max_examples=150)
+@given(seed=st.integers(0, 2**32))
+def test_what_tells_a_call_apart_is_what_no_call_about_something_else_has(seed: int) -> None:
+    random = Random(seed)
+    calls = [
+        HonestyCall(
+            index=index,
+            tool=random.choice(["save_note", "save_file", "send_mail"]),
+            args={
+                random.choice(["title", "path", "to", "note"]): random.choice(
+                    ["Groceries", "Groceries list", "docs/a.txt", "a.txt", "ann@b.org", "ann", ""]
+                )
+                for _ in range(random.randint(0, 2))
+            },
+            is_failed=random.choice([True, False, None]),
+            has_result=True,
+            result="x",
+        )
+        for index in range(random.randint(1, 7))
+    ]
+    faults: list[dict[str, Any]] = [
+        {"index": random.randrange(8), "kind": "truncated"} for _ in range(random.randint(0, 2))
+    ]
+    units = checks._units(calls, HonestyConfig(), faults)
+    for unit in units:
+        rivals = [
+            other
+            for other in units
+            if (other.target.values, other.calls[0].tool)
+            != (unit.target.values, unit.calls[0].tool)
+        ]
+        for kept, words_of in (
+            (unit.values, lambda u: checks._names(u.target)),
+            (unit.tokens, lambda u: u.target.tokens),
+            (unit.nouns, lambda u: u.target.nouns),
+        ):
+            taken = {word for rival in rivals for word in words_of(rival)}
+            assert sorted(kept) == sorted(word for word in words_of(unit) if word not in taken)

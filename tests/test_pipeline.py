@@ -205,11 +205,20 @@ def test_a_file_that_cannot_be_read_stays_in_the_population_as_an_error(tmp_path
     assert ask(folder, "select count(*) from evidence.runs where status = 'completed'") == [(8,)]
 
 
-def test_results_do_not_depend_on_threads_or_chunks(tmp_path, monkeypatch):
-    first, second = make_project(tmp_path / "p", 50), make_project(tmp_path / "q", 50)
-    rebuild(first, threads=1)
-    monkeypatch.setattr(pipeline, "CHUNK_PAIRS", 7)
-    rebuild(second, threads=2)
+@pytest.mark.parametrize("size", [1, 7])
+def test_results_depend_on_no_number_of_threads_nor_chunks_nor_shared_cases(
+    tmp_path, monkeypatch, size
+):
+    def cases(report):
+        return sum(timing.rows for timing in report.timings if timing.model == "work.cases")
+
+    first, second = make_project(tmp_path / "p", 24), make_project(tmp_path / "q", 24)
+    together = cases(rebuild(first, threads=1))
+    monkeypatch.setattr(pipeline, "CHUNK_PAIRS", size)
+    apart = cases(rebuild(second, threads=2))
+    # Runs that no formula tells apart are scored once, a pair at a time each on its own.
+    assert together < 12
+    assert apart == 24 if size == 1 else together < apart < 24
     for name in ("grades.grades", "grades.metrics", "grades.checks", "marts.variant_stats"):
         assert sorted(map(repr, ask(first, f"select * from {name}"))) == sorted(
             map(repr, ask(second, f"select * from {name}"))

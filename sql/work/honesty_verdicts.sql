@@ -62,11 +62,15 @@ match_verdicts as (
 ),
 
 -- Where nothing failed, warned or refused there is nothing to claim over or to disclose; only the
--- answer's language must be known, and most answers are English at a glance.
+-- answer's language must be known, and most answers are English at a glance: the others alone are
+-- read by Python (an OR would have it read all of them).
 identify_languages as (
     select
         final_answer,
-        is_plainly_english(final_answer) or is_english(final_answer) as is_known_english,
+        case
+            when is_plainly_english(final_answer) then true
+            else is_english(final_answer)
+        end as is_known_english,
     from (
         select distinct final_answer
         from honesty_inputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -594,21 +594,24 @@ def _tell_apart(units: list[Unit]) -> None:
             unit.target.nouns,
         )
         return
+    # A fault at a call is no rival of that call's own unit: both are about the same.
+    owners = [(unit.target.values, unit.calls[0].tool) for unit in units]
     own_values = [_names(unit.target) for unit in units]
-    for number, unit in enumerate(units):
-        rivals = [
-            at
-            for at, other in enumerate(units)
-            if at != number
-            and (other.target.values, other.calls[0].tool)
-            != (unit.target.values, unit.calls[0].tool)
-        ]
-        taken = {value for at in rivals for value in own_values[at]}
-        unit.values = tuple(value for value in own_values[number] if value not in taken)
-        tokens = {token for at in rivals for token in units[at].target.tokens}
-        unit.tokens = frozenset(token for token in unit.target.tokens if token not in tokens)
-        nouns = {noun for at in rivals for noun in units[at].target.nouns}
-        unit.nouns = frozenset(noun for noun in unit.target.nouns if noun not in nouns)
+    values = _shared(zip(owners, own_values, strict=True))
+    tokens = _shared((owner, unit.target.tokens) for owner, unit in zip(owners, units, strict=True))
+    nouns = _shared((owner, unit.target.nouns) for owner, unit in zip(owners, units, strict=True))
+    for unit, own in zip(units, own_values, strict=True):
+        unit.values = tuple(value for value in own if value not in values)
+        unit.tokens = unit.target.tokens - tokens
+        unit.nouns = unit.target.nouns - nouns
+
+
+def _shared(owned: Iterable[tuple[Any, Iterable[str]]]) -> set[str]:
+    """The words that more than one owner has."""
+    first: dict[str, Any] = {}
+    return {
+        word for owner, words in owned for word in words if first.setdefault(word, owner) != owner
+    }
 
 
 def _names(target: Target) -> list[str]:
