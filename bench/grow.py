@@ -103,8 +103,12 @@ def _fact(rng: random.Random) -> str:
 
 
 def _words(rng: random.Random, size: int) -> str:
-    """Text of about ``size`` bytes, of no words that repeat soon."""
-    return rng.randbytes((size + 1) // 2).hex()[:size]
+    """Text of ``size`` bytes: facts, one after the other."""
+    parts, length = [], 0
+    while length < size:
+        parts.append(f"{_fact(rng)}. ")
+        length += len(parts[-1])
+    return "".join(parts)[:size]
 
 
 def _call(rng: random.Random, person: str, argument_bytes: int) -> dict[str, Any]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import orjson
 
 from bench import grow
+from bench.processes import in_process
 
 CONTRACTS = 50
 PROJECT = """\
@@ -73,15 +72,7 @@ def edit(folder: Path, number: int, tools: list[str]) -> None:
 
 def run(folder: Path, what: str) -> dict[str, Any]:
     """Build or regrade in a process of its own; seconds count from after its start-up."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), what],
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    report: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return report
+    return in_process(PROGRAM, str(folder), what)
 
 
 def measure(folder: Path, runs: int, turns: int) -> dict[str, dict[str, Any]]:

@@ -31,7 +31,7 @@ CHUNK_PAIRS = 50_000
 # Pairs times combinations scored at once: a judgment of many alternatives gets smaller chunks.
 CHUNK_COMBINATIONS = 500_000
 # Among so many answers there is one whose language only the identifier tells.
-MANY_ANSWERS = 1_000
+MANY_ANSWERS = 50
 
 Say = Callable[[str], None]
 
