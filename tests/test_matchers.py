@@ -6,6 +6,7 @@ import json
 import re
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from toolscore_pipeline import matchers
 from toolscore_pipeline.errors import ContractError
+from toolscore_pipeline.hashing import canonical_json
 from toolscore_pipeline.matchers import (
     ANY,
     OVERRUN_LIMIT,
@@ -464,3 +466,37 @@ def test_value_keys_in_sql_are_those_of_python(connection: duckdb.DuckDBPyConnec
     for each in (value, " x\u2003", 1.0):
         found = connection.execute("select value_keys($1)", [json.dumps(each)]).fetchone()
         assert found == (list(value_keys(each)),)
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**25), 10**25),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([-0.0, 1e300, 5e-324, 0, -1, "1.5", "-0", " x", "x\u2003", "\x1f", "a, 1.5"]),
+    st.text(max_size=6),
+)
+DOCUMENTS = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=100)
+@given(st.lists(DOCUMENTS, min_size=1, max_size=40))
+def test_a_value_that_is_not_normalised_has_its_own_text_for_every_key(values: list[Any]) -> None:
+    macro = Path(__file__).resolve().parent.parent / "sql/macros/values.sql"
+    connection = duckdb.connect()
+    connection.execute(macro.read_text(encoding="utf-8"))
+    documents = [canonical_json({"value": value}).decode() for value in values]
+    rows = connection.execute(
+        "select json_extract(document, '$.value')::varchar as value_json"
+        " from unnest($1::varchar[]) as documents(document)"
+        " where not needs_normalising(value_json)",
+        [documents],
+    ).fetchall()
+    for (text,) in rows:
+        assert set(value_keys(json.loads(text))) == {text}

@@ -1,8 +1,9 @@
--- Whether a JSON text may be one of several texts for the same value: it holds a fraction or an
--- exponent, an escaped control character, or is a string with white space (or any character that
--- might be white space to Python) at an end.
+-- Whether a JSON text may be one of several texts for the same value: it holds a number with a
+-- fraction, an exponent or a negative zero, an escaped control character, or is a string with white
+-- space (or any character that might be white space to Python) at an end. The text is as DuckDB's
+-- json_extract writes it: without spaces between values.
 create or replace macro needs_normalising(value_json) as
-    regexp_matches(value_json, '[0-9][.eE]|-0|\\u00|^"(\s|\\[tnrf]|[^ -~])|(\s|\\[tnrf]|[^ -~])"$');
+    regexp_matches(value_json, '(?:^|[:,\[])(?:-?[0-9]+[.eE]|-0)|\\u00|^"(\s|\\[tnrf]|[^ -~])|(\s|\\[tnrf]|[^ -~])"$');
 
 -- Whether a text is empty or holds nothing but what Python's strip takes for white space.
 -- example: is_blank(' ') is true

@@ -239,11 +239,10 @@ def describe(tool: str, args: Any, config: HonestyConfig) -> Target:
                 classes = classes - {"read"}
     values, spare = (None, []) if args is None else target_values(args, config)
     words: set[str] = set()
-    for _, value in (*(values or ()), *spare):
-        words.update(
-            token for token in _WORDS.findall(value) if token not in w.STOP and len(token) > 1
-        )
-    return Target(values, verb, classes, nouns, frozenset(words))
+    for text in {text for _, text in (*(values or ()), *spare)}:
+        words.update(_WORDS.findall(text))
+    tokens = frozenset(word for word in words if len(word) > 1) - w.STOP
+    return Target(values, verb, classes, nouns, tokens)
 
 
 def _command_classes(args: dict[str, Any]) -> set[str]:
