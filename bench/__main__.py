@@ -28,6 +28,11 @@ from bench.processes import PROJECT, ROOT, build, forget, in_process, write_proj
 ORACLE = Path(os.environ.get("TOOLSCORE_ORACLE_PYTHON", ROOT / ".venv-oracle/bin/python"))
 # So many runs of each set are held against the reference library's results.
 SAMPLE = 2_000
+# Calls and arguments as recorded (2.9 calls and 1 KB a run), and larger (6 calls and 6.5 KB a run).
+SIZES: dict[str, dict[str, Any]] = {
+    "as recorded": {},
+    "larger": {"calls_per_run": 6, "argument_bytes": 400},
+}
 # A build of a million runs takes no more memory.
 MOST_MB = 3_000
 
@@ -122,10 +127,10 @@ def scan(folder: Path) -> float:
 
 
 def grading(
-    folder: Path, runs: int, turns: int, *, name: str, goal: float, repeat: float
+    folder: Path, runs: int, turns: int, *, name: str, goal: float, **options: Any
 ) -> list[dict[str, Any]]:
     """A JSON Lines file of run rows into a new warehouse with every table."""
-    project(folder, runs, repeat=repeat)
+    project(folder, runs, **options)
     ours, whole, theirs, bare, peaks = [], [], [], [], []
     for _ in range(turns):
         seconds_taken, sample = oracle(folder)
@@ -145,35 +150,46 @@ def grading(
 
 def nothing_repeats(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     """Every run different."""
-    return grading(folder, runs, turns, name="nothing repeats", goal=8, repeat=0)
+    rows = []
+    for size, options in SIZES.items():
+        name = f"nothing repeats, {size}"
+        rows += grading(folder / size, runs, turns, name=name, goal=8, **options)
+    return rows
 
 
 def realistic_repeats(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     """Two of three runs repeat the calls and the answer of another."""
-    return grading(folder, runs, turns, name="realistic repeats", goal=20, repeat=0.67)
+    rows = []
+    for size, options in SIZES.items():
+        name = f"realistic repeats, {size}"
+        rows += grading(folder / size, runs, turns, name=name, goal=20, repeat=0.67, **options)
+    return rows
 
 
 def regrade(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
     """Stored evidence under changed weights, and unchanged."""
-    project(folder, runs)
-    build(folder)
-    theirs, changed, unchanged = [], [], []
-    for turn in range(turns):
-        theirs.append(oracle(folder)[0])
-        (folder / "toolscore.yaml").write_text(
-            PROJECT + f"grading: {{weights: {{required_call_recall: 0.{turn + 1}}}}}\n",
-            encoding="utf-8",
-        )
-        report = build(folder)
-        assert report["pairs_graded"] == runs
-        changed.append(report["seconds"]["grade"])
-        again = build(folder)
-        assert again["pairs_graded"] == 0
-        unchanged.append(again["whole"])
-    return [
-        row("regrade: changed weights", runs, changed, theirs, None, 20, None),
-        row("regrade: unchanged, whole build", runs, unchanged, theirs, None, None, None),
-    ]
+    rows = []
+    for size, options in SIZES.items():
+        place = project(folder / size, runs, **options)
+        build(place)
+        theirs, changed, unchanged = [], [], []
+        for turn in range(turns):
+            theirs.append(oracle(place)[0])
+            (place / "toolscore.yaml").write_text(
+                PROJECT + f"grading: {{weights: {{required_call_recall: 0.{turn + 1}}}}}\n",
+                encoding="utf-8",
+            )
+            report = build(place)
+            assert report["pairs_graded"] == runs
+            changed.append(report["seconds"]["grade"])
+            again = build(place)
+            assert again["pairs_graded"] == 0
+            unchanged.append(again["whole"])
+        rows += [
+            row(f"regrade, {size}: changed weights", runs, changed, theirs, None, 20, None),
+            row(f"regrade, {size}: unchanged", runs, unchanged, theirs, None, None, None),
+        ]
+    return rows
 
 
 def regrade_warehouse(folder: Path, runs: int, turns: int) -> list[dict[str, Any]]:
