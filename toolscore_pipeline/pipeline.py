@@ -319,11 +319,20 @@ def load_sources(
             [full],
         ).fetchall()
     }
+    if grade and not known:
+        load_ahead()
     row = session.store.execute("select count(*) from evidence.runs").fetchone()
     loader = _Loader(session, report, has_runs=bool(row and row[0]), grade=grade)
     for batch in load_documents(sources, known, on_progress):
         loader.take(batch)
     loader.drop_missing([source.name for source in sources], is_whole=only is None)
+
+
+def load_ahead() -> None:
+    """Have the language identifier loaded while runs are read, for it will be asked."""
+    from toolscore_pipeline.honesty import language
+
+    language.load_ahead()
 
 
 class _Loader:
@@ -354,8 +363,6 @@ class _Loader:
         if not (paths or batch.runs.num_rows or batch.rejects.num_rows):
             return
         if self.grade and batch.runs.num_rows >= MANY_ANSWERS:
-            from toolscore_pipeline.honesty.language import load_ahead
-
             load_ahead()
         session.engine.fill("evidence.runs", batch.runs)
         session.engine.fill("evidence.calls", batch.calls)

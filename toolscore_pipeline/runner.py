@@ -260,15 +260,23 @@ def make_table(
     if not is_profiled:
         return Timing(model.full_name, rows, seconds)
     noted = orjson.loads(connection.get_profiling_information("json"))
-    peaks = (noted["system_peak_buffer_memory"], noted["system_peak_temp_dir_size"])
+    # DuckDB 2 has them in a part of their own.
+    system = noted.get("system", noted)
+    prefix = "" if "system" in noted else "system_"
+    peaks = (system[f"{prefix}peak_buffer_memory"], system[f"{prefix}peak_temp_dir_size"])
     return Timing(model.full_name, rows, seconds, *(bytes_held / 1e6 for bytes_held in peaks))
 
 
 def watch_memory(connection: duckdb.DuckDBPyConnection) -> None:
     """Have a connection note the most memory and temporary files of each statement."""
     connection.execute("pragma enable_profiling = 'no_output'")
+    is_newer = connection.execute(
+        "select count(*) from duckdb_settings() where name = 'tracked_metrics'"
+    ).fetchone() != (0,)
     connection.execute(
-        "set custom_profiling_settings ="
+        "set tracked_metrics = ['system.*']"
+        if is_newer  # DuckDB 2
+        else "set custom_profiling_settings ="
         """ '{"SYSTEM_PEAK_BUFFER_MEMORY": "true", "SYSTEM_PEAK_TEMP_DIR_SIZE": "true"}'"""
     )
 
