@@ -377,6 +377,12 @@ def read_address(text: str) -> tuple[str, int]:
     return socket.inet_ntop(family, packed), int(port, 16)
 
 
+def test_the_terminal_shows_what_steps_say_and_no_events(ui: UiProcess, everything: str) -> None:
+    said = ui.log.read_text(encoding="utf-8", errors="replace")
+    assert re.search(r"graded (\d+) of \1 pairs of run and contract", said)
+    assert " - DEBUG - " not in said
+
+
 def test_it_stops_with_all_its_children(ui: UiProcess) -> None:
     assert len(processes_on(ui.folder)) > 2
     ui.process.send_signal(signal.SIGTERM)

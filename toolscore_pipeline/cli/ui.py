@@ -19,10 +19,12 @@ from toolscore_pipeline.errors import UsageError
 STATE_FOLDER = ".toolscore"
 NEWER_NAME = "Function `dev_command` is superseded"
 
-# No telemetry, no pop-ups, one step at a time on the one warehouse file, every log in one place.
+# No telemetry, no pop-ups, one step at a time on the one warehouse file, every log in one place; in
+# the terminal stands what steps say, while each event of the engine is in the UI.
 INSTANCE = """\
 telemetry: {{enabled: false}}
 nux: {{enabled: false}}
+python_logs: {{python_log_level: INFO}}
 storage: {{sqlite: {{base_dir: {history}}}}}
 compute_logs:
   module: dagster._core.storage.local_compute_log_manager
