@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dagster import DagsterInstance
 
 from tests.project_helpers import PROJECT, ask, make_project, rebuild, rows, write_rows
 from toolscore_pipeline.cli.ui import prepare_state
@@ -150,9 +151,12 @@ def test_the_definitions_are_valid_to_dagster_and_to_dg(project):
 def test_materialising_everything_builds_the_same_as_the_command(project, tmp_path):
     output, _ = (process := materialize(project)).communicate(timeout=300)
     assert process.returncode == 0, output[-4000:]
-    assert "RUN_SUCCESS" in output
+    with DagsterInstance.from_config(str(prepare_state(project))) as instance:
+        [run] = instance.get_runs(limit=1)
+        assert run.is_success
+        told = "\n".join(entry.message for entry in instance.all_logs(run.run_id))
     for name in (*FRESHNESS, "records_have_the_hash_in_the_manifest"):
-        assert re.search(rf"Asset check '{name}' on '[a-z/]+' passed", output), name
+        assert re.search(rf"Asset check '{name}' on '[a-z/]+' passed", told), name
     twin = make_exporting(tmp_path / "p")
     subprocess.run(
         [sys.executable, "-m", "toolscore_pipeline", "build", "--quiet"],
