@@ -19,10 +19,9 @@ from bench import peak_mb
 from toolscore_pipeline.pipeline import build
 from toolscore_pipeline.project import open_project
 project = open_project(sys.argv[1])
-started, worked = time.perf_counter(), time.process_time()
-report = build(project, threads=int(sys.argv[2]) or None).to_dict()
+started = time.perf_counter()
+report = build(project).to_dict()
 report["whole"] = time.perf_counter() - started
-report["processor"] = time.process_time() - worked
 report["peak_mb"] = peak_mb()
 report["file_mb"] = os.path.getsize(project.warehouse) / 1e6
 print(json.dumps(report))
@@ -43,18 +42,13 @@ def in_process(program: str, *arguments: str) -> dict[str, Any]:
     return report
 
 
-def build(folder: Path, *, threads: int = 0) -> dict[str, Any]:
+def build(folder: Path) -> dict[str, Any]:
     """Build the project in a folder.
 
-    Args:
-        folder: the folder.
-        threads: threads of DuckDB; 0 is one for each core.
-
-    Returns:
-        The report of the build, with ``whole`` and ``processor`` (seconds), ``peak_mb`` and
-        ``file_mb`` (the warehouse's).
+    Returns the report of the build, with ``whole`` (seconds), ``peak_mb`` and ``file_mb`` (the
+    warehouse's).
     """
-    return in_process(_BUILD, str(folder), str(threads))
+    return in_process(_BUILD, str(folder))
 
 
 def write_project(folder: Path, contracts: dict[str, Any], text: str = PROJECT) -> Path:

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from bench import grow
-from bench.processes import in_process
+from bench.processes import in_process, write_project
 
 CONTRACTS = 50
 PROJECT = """\
@@ -46,9 +46,8 @@ print(json.dumps(found | {"peak_mb": peak_mb()}))
 
 def make(folder: Path, runs: int) -> None:
     """A project of 50 tasks with a contract each, and a fifth of the runs in a file apart."""
-    for name in ("contracts", "runs"):
-        (folder / name).mkdir(parents=True)
-    (folder / "toolscore.yaml").write_text(PROJECT, encoding="utf-8")
+    write_project(folder, {}, PROJECT)
+    (folder / "runs").mkdir()
     for number in range(CONTRACTS):
         edit(folder, number, ["search_nodes"])
     most, few = folder / "runs/most.jsonl", folder / "runs/few.jsonl"

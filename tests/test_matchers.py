@@ -42,6 +42,7 @@ from toolscore_pipeline.udfs import values as value_functions
 RUNAWAY = "^(a|aa)+$"
 NEAR_MISS = "a" * 5000 + "b"
 
+VALUES_MACROS = Path(__file__).resolve().parent.parent / "sql/macros/values.sql"
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -468,6 +469,7 @@ def test_value_keys_in_sql_are_those_of_python(connection: duckdb.DuckDBPyConnec
         assert found == (list(value_keys(each)),)
 
 
+VALUES_MACROS = Path(__file__).resolve().parent.parent / "sql/macros/values.sql"
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -485,12 +487,26 @@ DOCUMENTS = st.recursive(
 )
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((text, True) for text in ("1.5", "-2.0", "1e5", "-0", "[1,-0]", '{"a":[2.0]}', '"x "')),
+        *((text, False) for text in ("10", "[10,0]", '{"a":-1}', '"x"')),
+        # Numbers within texts are no numbers, and texts are many.
+        ('"moved to Oslo 12. and paid 3.50 on 2026-09-01"', False),
+    ],
+)
+def test_only_what_can_be_written_in_two_ways_is_normalised(text: str, expected: bool) -> None:
+    connection = duckdb.connect()
+    connection.execute(VALUES_MACROS.read_text(encoding="utf-8"))
+    assert connection.execute("select needs_normalising($1)", [text]).fetchone() == (expected,)
+
+
 @settings(max_examples=100)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=40))
 def test_a_value_that_is_not_normalised_has_its_own_text_for_every_key(values: list[Any]) -> None:
-    macro = Path(__file__).resolve().parent.parent / "sql/macros/values.sql"
     connection = duckdb.connect()
-    connection.execute(macro.read_text(encoding="utf-8"))
+    connection.execute(VALUES_MACROS.read_text(encoding="utf-8"))
     documents = [canonical_json({"value": value}).decode() for value in values]
     rows = connection.execute(
         "select json_extract(document, '$.value')::varchar as value_json"

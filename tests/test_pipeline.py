@@ -519,6 +519,26 @@ def test_memory_that_is_let_go_takes_no_row_and_leaves_the_limit_as_it_was(tmp_p
     assert hashes(folder) == hashes(make_and_build(tmp_path / "usual"))
 
 
+def test_what_was_read_of_the_file_is_let_go(tmp_path, monkeypatch):
+    def held(session):
+        [[held]] = session.store.execute(
+            "select sum(memory_usage_bytes) from duckdb_memory() where tag = 'BASE_TABLE'"
+        ).fetchall()
+        return held
+
+    with Warehouse(tmp_path / "warehouse.duckdb").open() as session:
+        session.store.execute(
+            "create table settings.big as select md5(i::varchar) as t from range(500_000) as r(i)"
+        )
+        session.store.execute("checkpoint")
+        session.store.execute("select max(t) from settings.big").fetchall()
+        assert held(session) > 8_000_000
+        monkeypatch.setattr(warehouse, "KEPT_IN_MEMORY", "2MB")
+        assert session.engine.timings == []  # there is one, to be freed
+        session.free_engine()
+        assert held(session) < 8_000_000
+
+
 def memory_limit(session: warehouse.Session) -> float:
     [[shown]] = session.store.execute("select current_setting('memory_limit')").fetchall()
     size, unit = shown.split()

@@ -47,6 +47,7 @@ from toolscore_pipeline.runner import (
 
 LOCK_SECONDS = 60.0
 SCRATCH = "scratch"
+# What DuckDB may keep of the file and of former chunks when it begins with the next.
 KEPT_IN_MEMORY = "800MB"
 # The published copy is a copy of the file, unless more than this share of its blocks is unused.
 MOST_HOLES = 0.25
