@@ -71,6 +71,25 @@ def test_pieces_with_an_id_go_to_its_call_whatever_their_index() -> None:
     assert not any(call.warnings for call in run.calls)
 
 
+def test_a_chunked_call_whose_arguments_never_came_has_none() -> None:
+    def statuses(*chunks: dict[str, Any]) -> list[Any]:
+        return [(call.args, call.args_status) for call in one(list(chunks)).calls]
+
+    def ended(delta: dict[str, Any]) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "finish_reason": "tool_calls"}
+        return {"object": "chat.completion.chunk", "choices": [choice]}
+
+    asked = chunk(piece(0, "", "c1", "x"))
+    assert statuses(asked) == [(None, "absent")]
+    assert statuses(asked, chunk(piece(0, "{}"))) == [({}, "ok")]
+    assert statuses(asked, ended({})) == [({}, "empty")]
+    assert statuses(ended(asked["choices"][0]["delta"])) == [({}, "empty")]
+    legacy = {"index": 0, "delta": {"function_call": {"name": "t", "arguments": ""}}}
+    assert statuses({"choices": [legacy]}) == [(None, "absent")]
+    custom = {"index": 0, "id": "c", "type": "custom", "custom": {"name": "t", "input": ""}}
+    assert statuses(chunk(custom)) == [(None, "absent")]
+
+
 def test_each_stream_of_chunks_is_a_response_of_its_own() -> None:
     def delta(name: str, content: str, **fields: Any) -> dict[str, Any]:
         return {"id": name, "choices": [{"index": 0, "delta": {"content": content, **fields}}]}
@@ -260,6 +279,29 @@ def test_streamed_deltas_are_keyed_by_item_id() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("item", "ended"),
+    [
+        ({"type": "function_call", "call_id": "c", "arguments": ""}, ({}, "empty")),
+        ({"type": "mcp_call", "server_label": "s", "arguments": ""}, ({}, "empty")),
+        ({"type": "custom_tool_call", "call_id": "c", "input": ""}, ({"raw": ""}, "text")),
+        ({"type": "code_interpreter_call", "code": ""}, ({"code": ""}, "ok")),
+    ],
+)
+def test_an_item_whose_arguments_never_came_has_none(item: dict[str, Any], ended: Any) -> None:
+    item = {"id": "i", "name": "t", **item}
+    added = {"type": "response.output_item.added", "output_index": 0, "item": item}
+
+    def statuses(*events: dict[str, Any]) -> list[Any]:
+        return [(call.args, call.args_status) for call in one(list(events)).calls]
+
+    assert statuses(added) == [(None, "absent")]
+    assert statuses(added, {**added, "type": "response.output_item.done"}) == [ended]
+    completed = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+    assert statuses(added, completed) == [ended]
+    assert statuses({**item, "status": "in_progress"})[0][1] == "absent"
+
+
 def streamed(key: str, *items: dict[str, Any]) -> list[dict[str, Any]]:
     """The events of one response with these items."""
     begun = {"object": "response", "id": key, "status": "in_progress", "output": []}
@@ -398,6 +440,26 @@ def test_a_stream_holds_pings_and_errors_and_what_follows_keeps_its_place() -> N
     assert all(is_fragment(event) for event in events)
 
 
+def begun(key: str, index: int, **fields: Any) -> dict[str, Any]:
+    return {"type": "content_block_start", "index": index, "content_block": used(key, **fields)}
+
+
+def test_a_call_whose_input_never_came_has_none() -> None:
+    empty = {"type": "content_block_delta", "index": 1,
+             "delta": {"type": "input_json_delta", "partial_json": ""}}  # fmt: skip
+    stop = {"type": "content_block_stop", "index": 1}
+
+    def statuses(*events: dict[str, Any]) -> list[Any]:
+        return [(call.args, call.args_status) for call in one(list(events)).calls]
+
+    given = begun("a", 0, input={"x": 1})
+    assert statuses(given, begun("b", 1)) == [({"x": 1}, "ok"), (None, "absent")]
+    assert statuses(given, begun("b", 1), empty) == [({"x": 1}, "ok"), (None, "absent")]
+    assert statuses(begun("b", 1), stop) == [({}, "ok")]
+    assert statuses(begun("b", 1), empty, stop) == [({}, "empty")]
+    assert statuses(begun("b", 1), {"type": "message_stop"}) == [({}, "ok")]
+
+
 def test_a_cut_off_stream_leaves_invalid_arguments() -> None:
     run = one(
         [
@@ -405,6 +467,7 @@ def test_a_cut_off_stream_leaves_invalid_arguments() -> None:
             {"type": "content_block_start", "index": 1, "content_block": used("b")},
             {"type": "content_block_delta", "index": 0,
              "delta": {"type": "input_json_delta", "partial_json": '{"x": '}},
+            {"type": "content_block_stop", "index": 1},
         ]
     )  # fmt: skip
     assert [(call.call_id, call.args_status) for call in run.calls] == [
@@ -526,6 +589,23 @@ def test_a_gemini_stream_writes_into_no_other_call_and_not_into_the_document() -
     call = one(begun, "gemini").calls[0]
     assert (call.args, call.args_status) == ({"a": 1, "b": {"c": 2, "d": 3}}, "ok")
     assert begun == before
+
+
+def test_a_gemini_stream_that_breaks_off_leaves_no_whole_arguments() -> None:
+    def part(reason: str | None = None, **inner: Any) -> dict[str, Any]:
+        said = {"role": "model", "parts": [{"functionCall": inner}]}
+        return {"candidates": [{"content": said, "finishReason": reason}]}
+
+    pieces = [{"jsonPath": "$.a", "stringValue": "x", "willContinue": True}]
+    torn = only([part(name="t", willContinue=True)])
+    assert (torn.args, torn.args_status) == (None, "absent")
+    assert "the trace ends before its arguments do" in torn.warnings
+    torn = only([part(name="t", partialArgs=pieces, willContinue=True)])
+    assert (torn.args, torn.args_status) == ({"a": "x"}, "invalid")
+    whole = only([part("STOP", name="t", partialArgs=pieces, willContinue=True)])
+    assert (whole.args, whole.args_status, whole.warnings) == ({"a": "x"}, "ok", [])
+    closed = only([part(name="t", partialArgs=pieces, willContinue=True), part()])
+    assert (closed.args, closed.args_status, closed.warnings) == ({"a": "x"}, "ok", [])
 
 
 def test_a_malformed_gemini_call_is_a_warning() -> None:

@@ -635,6 +635,8 @@ class Conversation:
         self.ledger = Ledger()
         #: Where pieces merged out of a stream began, by ``id()`` of the merged piece.
         self.places: dict[int, str] = {}
+        #: Pieces that a stream began and did not end, by ``id()`` too.
+        self.torn: set[int] = set()
         self._answer: list[str] = []
         self._turn: Any = None
         self._has_turn = False
@@ -648,6 +650,14 @@ class Conversation:
     def turn_is(self, key: Any) -> None:
         """Name the current turn, so that a later message may go on with it."""
         self._turn = key
+
+    def never_came(self, piece: dict[str, Any], given: Any, *, is_torn: bool = False) -> bool:
+        """Whether a stream broke off before anything of a call's arguments came.
+
+        The ``{}`` or the empty text that a call begins with only holds their place.
+        """
+        is_blank = given.isspace() if isinstance(given, str) and given else given in (None, "", {})
+        return is_blank and (is_torn or id(piece) in self.torn)
 
     def text(self, text: Any) -> None:
         """Text of the assistant."""

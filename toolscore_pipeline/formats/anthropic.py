@@ -6,6 +6,7 @@ from typing import Any
 
 from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.formats._common import (
+    ABSENT_ARGUMENTS,
     Conversation,
     Detection,
     Instant,
@@ -194,7 +195,9 @@ def read_block(
         if role == "assistant":
             talk.text(part.get("text"))
     elif isinstance(kind, str) and kind in _REQUESTS:
-        call = new_call(part.get("name"), read_arguments(part.get("input")))
+        given = part.get("input")
+        absent = talk.never_came(part, given)
+        call = new_call(part.get("name"), ABSENT_ARGUMENTS if absent else read_arguments(given))
         call.request_locator = where
         call.executor = _REQUESTS[kind]
         talk.call(call, part.get("id"), at)
@@ -231,8 +234,9 @@ def _server_reply(content: Any) -> Reply:
 def _merge_events(events: list[Any], talk: Conversation) -> list[tuple[Any, str]]:
     """Messages out of streamed events, blocks by index; whole messages stay as they are.
 
-    Each comes with the place where it begins; those of blocks go into ``talk.places``. A stream's
-    error is the run's.
+    Each comes with the place where it begins; those of blocks go into ``talk.places``, and blocks
+    that neither their own end nor their message's closed into ``talk.torn``. A stream's error is
+    the run's.
     """
     messages: list[tuple[Any, str]] = []
     current: dict[str, Any] | None = None
@@ -260,11 +264,14 @@ def _merge_events(events: list[Any], talk: Conversation) -> list[tuple[Any, str]
             blocks[key_of(event.get("index"))] = block
             current["content"].append(block)
             talk.places[id(block)] = f"$[{number}].content_block"
+            talk.torn.add(id(block))
         elif kind == "content_block_delta":
             delta = event.get("delta")
             begun = blocks.get(key_of(event.get("index")))
             if isinstance(delta, dict) and begun is not None:
                 _merge_delta(begun, delta)
+        elif kind == "content_block_stop":
+            talk.torn.discard(id(blocks.get(key_of(event.get("index")))))
         elif kind == "message_delta":
             delta = event.get("delta")
             if isinstance(delta, dict):
@@ -275,6 +282,7 @@ def _merge_events(events: list[Any], talk: Conversation) -> list[tuple[Any, str]
                 known = current.get("usage")
                 current["usage"] = {**(known if isinstance(known, dict) else {}), **usage}
         elif kind == "message_stop":
+            talk.torn.difference_update(map(id, blocks.values()))
             current = None
     return messages
 

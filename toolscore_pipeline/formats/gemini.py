@@ -147,6 +147,8 @@ class _Reader:
                 parts = said.get("parts")
                 self._said = {**said, "parts": before + (parts if isinstance(parts, list) else [])}
             reason = str(either(candidate, "finishReason", "finish_reason", default=""))
+            if reason == "STOP":
+                self._streamed = None  # some senders leave out the empty call that closes one
             if reason in _BAD_FINISHES:
                 message = either(candidate, "finishMessage", "finish_message")
                 run.warnings.append(
@@ -252,6 +254,8 @@ class _Reader:
         self.talk.reply(reply, key)
 
     def finish(self) -> Run:
+        if self._streamed is not None:
+            _break_off(self._streamed)
         add_usage(self.talk.run, self._usage)
         for slot in self._interim:
             self.talk.run.warnings.append(f"the result for {slot!r} never ended")
@@ -302,6 +306,15 @@ def _merge_partial(call: Call, pieces: Any) -> None:
         ]
         if not steps or not _put(args, steps, value, is_text=is_text):
             call.warnings.append(f"a piece of its arguments has no place ({path})")
+
+
+def _break_off(call: Call) -> None:
+    """The stream ended inside a call's arguments: what came of them is not the whole."""
+    if call.args:
+        call.args_status = "invalid"
+    else:
+        call.args, call.args_status = None, "absent"
+    call.warnings.append("the trace ends before its arguments do")
 
 
 def _piece_value(piece: dict[str, Any]) -> tuple[Any, bool]:

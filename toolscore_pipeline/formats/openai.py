@@ -7,14 +7,13 @@ from typing import Any
 
 from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.formats._common import (
-    EMPTY_ARGUMENTS,
+    ABSENT_ARGUMENTS,
     Conversation,
     Detection,
     Names,
     Reply,
     add_usage,
     call_key,
-    decode_arguments,
     dicts,
     id_text,
     instant,
@@ -118,21 +117,24 @@ def read(value: Any) -> list[Run]:
 def _read_responses(items: list[tuple[Any, str]]) -> list[Run]:
     """Responses of one conversation, and messages between them, each with its place."""
     places: dict[int, str] = {}
-    steps = _merge_chunks(items, places)
+    torn: set[int] = set()
+    steps = _merge_chunks(items, places, torn)
     count = max(len(item["choices"]) for item, _ in steps if _has_choices(item))
-    runs = [_read_choice(steps, 0, places)]
+    runs = [_read_choice(steps, 0, places, torn)]
     if len(steps) > 1 and count > 1:
         runs[0].warnings.append(f"the first of {count} choices was read")
     elif count > 1:
-        runs += [_read_choice(steps, index, places) for index in range(1, count)]
+        runs += [_read_choice(steps, index, places, torn) for index in range(1, count)]
         for index, run in enumerate(runs):
             run.locator = f"$.choices[{index}]"
     return runs
 
 
-def _read_choice(steps: list[tuple[Any, str]], index: int, places: dict[int, str]) -> Run:
+def _read_choice(
+    steps: list[tuple[Any, str]], index: int, places: dict[int, str], torn: set[int]
+) -> Run:
     talk = Conversation(NAME)
-    talk.places = places
+    talk.places, talk.torn = places, torn
     earlier: list[Any] = []
     answer: Any = None
     for item, where in steps:
@@ -172,10 +174,13 @@ def _asks(message: Any) -> Any:
     return message.get("function_call"), ids
 
 
-def _merge_chunks(items: list[tuple[Any, str]], places: dict[int, str]) -> list[tuple[Any, str]]:
+def _merge_chunks(
+    items: list[tuple[Any, str]], places: dict[int, str], torn: set[int]
+) -> list[tuple[Any, str]]:
     """The items with the streamed chunks of each response as one response.
 
-    The places where calls begin go into ``places``.
+    The places where calls begin go into ``places``, and calls of a choice that never ended (no
+    ``finish_reason``) into ``torn``.
     """
     if not any(_is_chunk(item) for item, _ in items):
         return items
@@ -187,7 +192,7 @@ def _merge_chunks(items: list[tuple[Any, str]], places: dict[int, str]) -> list[
             stream = None
             continue
         if stream is None or stream.is_over(item):
-            stream = _Stream(places)
+            stream = _Stream(places, torn)
             merged.append((stream.response, where))
         stream.add(item, where)
     return merged
@@ -205,9 +210,10 @@ class _Stream:
     Tool calls merge by choice, and by id or index; a new id on a used index begins a new call.
     """
 
-    def __init__(self, places: dict[int, str]) -> None:
+    def __init__(self, places: dict[int, str], torn: set[int]) -> None:
         self.response: dict[str, Any] = {"choices": []}
         self._places = places
+        self._torn = torn
         self._messages: dict[Any, dict[str, Any]] = {}
         self._at_index: dict[tuple[Any, Any], dict[str, Any]] = {}
         self._by_id: dict[tuple[Any, Any], dict[str, Any]] = {}
@@ -239,6 +245,9 @@ class _Stream:
             delta = choice.get("delta")
             if isinstance(delta, dict):
                 self._add_delta(number, message, delta, f"{where}.choices[{position}].delta")
+            if number in self._finished:
+                calls = [*message.get("tool_calls", []), message.get("function_call")]
+                self._torn.difference_update(map(id, calls))
 
     def _add_delta(
         self, number: Any, message: dict[str, Any], delta: dict[str, Any], where: str
@@ -249,6 +258,7 @@ class _Stream:
         if isinstance(delta.get("function_call"), dict):
             legacy = message.setdefault("function_call", {})
             self._places.setdefault(id(legacy), f"{where}.function_call")
+            self._torn.add(id(legacy))
             _merge_function(legacy, delta["function_call"])
         for spot, piece in dicts(delta.get("tool_calls")):
             slot, incoming = (number, key_of(piece.get("index"))), key_of(piece.get("id"))
@@ -259,6 +269,7 @@ class _Stream:
                 known = {}
                 message.setdefault("tool_calls", []).append(known)
                 self._places[id(known)] = f"{where}.tool_calls[{spot}]"
+                self._torn.add(id(known))
             self._at_index[slot] = known
             # Some senders repeat a call's id and name on each of its pieces.
             is_repeated = incoming is not None and known.get("id") == incoming
@@ -332,7 +343,8 @@ def _read_calls(
 ) -> None:
     legacy = message.get("function_call")
     if isinstance(legacy, dict):
-        arguments = read_arguments(legacy.get("arguments"))
+        raw = legacy.get("arguments")
+        arguments = ABSENT_ARGUMENTS if talk.never_came(legacy, raw) else read_arguments(raw)
         place = talk.places.get(id(legacy), f"{where}.function_call")
         talk.call(new_call(legacy.get("name"), arguments, request_locator=place))
     for index, item in dicts(message.get("tool_calls")):
@@ -342,16 +354,14 @@ def _read_calls(
             continue
         if isinstance(item.get("custom"), dict):
             custom = item["custom"]
-            call = new_call(custom.get("name"), text_arguments(custom.get("input")))
+            raw = custom.get("input")
+            arguments = ABSENT_ARGUMENTS if talk.never_came(item, raw) else text_arguments(raw)
+            call = new_call(custom.get("name"), arguments)
         else:
             function = item.get("function")
             function = function if isinstance(function, dict) else item
             raw = function.get("arguments")
-            arguments = (
-                decode_arguments(raw)
-                if isinstance(raw, str)
-                else read_arguments(raw, absent=EMPTY_ARGUMENTS)
-            )
+            arguments = ABSENT_ARGUMENTS if talk.never_came(item, raw) else read_arguments(raw)
             call = new_call(function.get("name"), arguments)
         call.request_locator = place
         call.executor = "client"

@@ -248,15 +248,22 @@ class _Reader:
             self._ids[item["id"]] = key
         return self.talk.call(call, key)
 
+    def _never_came(self, item: dict[str, Any], given: Any) -> bool:
+        """Whether nothing came of arguments that were still being written."""
+        is_unfinished = item.get("status") in ("in_progress", "incomplete")
+        return self.talk.never_came(item, given, is_torn=is_unfinished)
+
     def function_call(self, item: dict[str, Any], where: str) -> None:
         raw = item.get("arguments")
-        call = new_call(item.get("name"), read_arguments(raw), executor="client")
+        arguments = ABSENT_ARGUMENTS if self._never_came(item, raw) else read_arguments(raw)
+        call = new_call(item.get("name"), arguments, executor="client")
         if item.get("status") == "incomplete":
             call.warnings.append("the request is incomplete")
         self._ask(call, item, where)
 
     def custom_tool_call(self, item: dict[str, Any], where: str) -> None:
-        arguments = text_arguments(item.get("input"))
+        raw = item.get("input")
+        arguments = ABSENT_ARGUMENTS if self._never_came(item, raw) else text_arguments(raw)
         self._ask(new_call(item.get("name"), arguments, executor="client"), item, where)
 
     def client_call(self, item: dict[str, Any], where: str) -> None:
@@ -274,7 +281,8 @@ class _Reader:
             call.is_failed, call.outcome_basis = True, "explicit"
 
     def mcp_call(self, item: dict[str, Any], where: str) -> None:
-        arguments = read_arguments(item.get("arguments"))
+        raw = item.get("arguments")
+        arguments = ABSENT_ARGUMENTS if self._never_came(item, raw) else read_arguments(raw)
         call = new_call(item.get("name"), arguments, executor="mcp")
         self._embedded(call, item, where, item.get("output"), is_error_value(item.get("error")))
         if is_error_value(item.get("error")):
@@ -283,7 +291,8 @@ class _Reader:
     def server_call(self, item: dict[str, Any], where: str) -> None:
         """A built-in tool that the provider runs: everything is in the one item."""
         kind = str(item["type"]).removesuffix("_call")
-        arguments = _any_arguments(item)
+        absent = kind == "code_interpreter" and self._never_came(item, item.get("code"))
+        arguments = ABSENT_ARGUMENTS if absent else _any_arguments(item)
         self._server(item, where, kind, arguments)
 
     def _server(self, item: dict[str, Any], where: str, tool: str, arguments: Arguments) -> Call:
@@ -461,7 +470,7 @@ class _Stream:
     """The events of one streamed response, merged into that response.
 
     Deltas are merged by item id; a finished item replaces what its deltas gave. The places where
-    items begin go into ``talk.places``.
+    items begin go into ``talk.places``, and items that never ended into ``talk.torn``.
     """
 
     def __init__(self, talk: Conversation) -> None:
@@ -472,6 +481,7 @@ class _Stream:
         self._items: dict[str, dict[str, Any]] = {}
         self._order: dict[str, int] = {}
         self._finished: set[str] = set()
+        self._written: set[str] = set()
 
     def is_over(self, event: dict[str, Any]) -> bool:
         """Whether ``event`` belongs to a response after this one."""
@@ -501,6 +511,8 @@ class _Stream:
             name = str(event.get("item_id", ""))
             if name in self._items and name not in self._finished:
                 _merge_delta(self._items[name], kind, event)
+                if kind.rpartition(".")[2] in ("done", "completed", "failed"):
+                    self._written.add(name)
 
     def _item(self, event: dict[str, Any], item: dict[str, Any], where: str) -> None:
         index, count = event.get("output_index"), len(self._items)
@@ -526,6 +538,9 @@ class _Stream:
         if not isinstance(response.get("output"), list) or not response["output"]:
             names = sorted(self._items, key=lambda name: self._order[name])
             response["output"] = [self._items[name] for name in names]
+            if response.get("status") != "completed":
+                ended = self._finished | self._written
+                self._talk.torn.update(id(self._items[name]) for name in names if name not in ended)
         return response, self._where
 
 
