@@ -101,6 +101,9 @@ def test_a_harness_row_keeps_everything_it_records() -> None:
         ({"outcome": None, "passed": True}, "pass"),
         ({"outcome": None, "passed": False}, "fail"),
         ({"outcome": None, "passed": None}, None),
+        ({"outcome": "ok", "passed": True}, "unknown"),
+        ({"outcome": "ok", "status": "error", "passed": True}, "error"),
+        ({"outcome": "", "passed": True}, "pass"),
     ],
 )
 def test_the_outcome_is_the_rows_own_else_its_status_else_passed(
@@ -108,6 +111,22 @@ def test_the_outcome_is_the_rows_own_else_its_status_else_passed(
 ) -> None:
     [run] = read_value(harness_row(**row))
     assert run.recorded_outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("row", "warnings"),
+    [
+        ({"outcome": "ok", "passed": True},
+         ["the outcome 'ok' is not known: the run's is taken as unknown"]),
+        ({"outcome": "pass", "passed": False},
+         ["the outcome 'pass' contradicts 'passed': the outcome counts"]),
+        ({"outcome": "pass", "passed": True}, []),
+        ({"outcome": "unknown", "passed": None}, []),
+    ],
+)  # fmt: skip
+def test_an_outcome_in_doubt_is_a_warning(row: dict[str, Any], warnings: list[str]) -> None:
+    [run] = read_value(harness_row(**row))
+    assert run.warnings == warnings
 
 
 def test_variant_task_cost_and_latency_have_the_synonyms_of_the_seeds() -> None:
@@ -266,6 +285,8 @@ def test_identical_rows_are_different_runs() -> None:
         '{"run_record_version":"1","calls":[],"task_id":"","arm_id":"v"}',
         '{"run_record_version":"1","calls":[],"task_id":"t","arm_id":"\\u2003 "}',
         '{"run_record_version":"1","calls":[{"tool":"t","args":{},"duration":-1}]}',
+        '{"run_record_version":"1","calls":[],"outcome":"ok","passed":true}',
+        '{"run_record_version":"1","calls":[],"outcome":"fail","passed":true}',
     ],
 )
 def test_what_the_fast_parser_reads_otherwise_is_left_to_the_plain_reader(odd: str) -> None:
@@ -335,7 +356,8 @@ ROWS = st.fixed_dictionaries(
         "usage": st.none() | st.dictionaries(TEXTS, VALUES, max_size=2),
         "cost_usd": st.none() | st.floats(0, 10),
         "duration": st.integers(0, 10),
-        "outcome": st.sampled_from(["pass", "fail", None]),
+        "outcome": st.sampled_from(["pass", "fail", None, "ok"]),
+        "passed": st.sampled_from([True, False, None]),
         "note": VALUES,
         "other": VALUES,
     },

@@ -438,12 +438,27 @@ class TestRunRows:
             ({"passed": False, "status": "completed"}, "fail"),
             ({"passed": None}, "unknown"),
             ({"passed": 1}, "unknown"),
-            ({"outcome": "PASSED", "passed": False}, "fail"),
+            ({"outcome": "PASSED", "passed": False}, "unknown"),
+            ({"outcome": "ok", "passed": True}, "unknown"),
+            ({"outcome": ["pass"], "passed": True}, "unknown"),
+            ({"outcome": "ok", "status": "error"}, "error"),
+            ({"outcome": "", "passed": True}, "pass"),
             ({}, "unknown"),
         ],
     )
     def test_the_outcome_is_recorded_or_derived(self, row: dict[str, Any], outcome: str) -> None:
         assert run_from_row({"arm": "a", **row}).outcome == outcome
+
+    def test_an_outcome_in_doubt_is_noted(self) -> None:
+        rows: list[dict[str, Any]] = [
+            {"arm": "a", "outcome": "ok", "passed": True},
+            {"arm": "a", "outcome": "pass"},
+        ]
+        comparison = compare_runs([run_from_row(row) for row in rows])
+        assert comparison.notes[0] == (
+            "1 record(s) are in doubt about their outcome, the first: the outcome 'ok' is not"
+            " known: the run's is taken as unknown."
+        )
 
     @pytest.mark.parametrize(
         ("row", "cost", "latency"),

@@ -41,6 +41,7 @@ from toolscore_pipeline.formats.run_rows import (
     TASK_KEYS,
     VARIANT_KEYS,
     is_row,
+    outcome_doubt,
     outcome_of,
 )
 from toolscore_pipeline.jsonio import count_colons
@@ -353,6 +354,8 @@ class RowTables:
             if not types.issuperset(map(type, column)):
                 raise _OtherShapeError
         if any(name is not None and not name.strip() for name in chain(task, variant)):
+            raise _OtherShapeError
+        if any(map(outcome_doubt, rows)):
             raise _OtherShapeError
         if any(usage):
             inputs = _stated(usage, INPUT_TOKENS, inputs)

@@ -44,7 +44,7 @@ READ_KEYS = frozenset(
         "arm_id", "variant", "arm",
     }
 )  # fmt: skip
-_OUTCOMES = Names({"pass", "fail", "error", "unknown"})
+OUTCOMES = Names({"pass", "fail", "error", "unknown"})
 
 
 def detect(value: Any) -> Detection | None:
@@ -117,6 +117,9 @@ def read_row(row: Any, where: str = "$", *, locator: str | None = None) -> Run:
     run.repetition = integer(row.get("repetition"))
     run.status = id_text(row.get("status"))
     run.recorded_outcome = outcome_of(row)
+    doubt = outcome_doubt(row)
+    if doubt is not None:
+        run.warnings.append(doubt)
     answer = first_of(row, ANSWER_KEYS)
     if answer is not None:
         run.final_answer = id_text(answer)
@@ -144,14 +147,33 @@ def _name(value: Any) -> str | None:
 
 
 def outcome_of(row: Mapping[str, Any]) -> str | None:
-    """The outcome that a row records: ``outcome``, else from its status and ``passed``."""
+    """The outcome that a row records: ``outcome``, else from its status and ``passed``.
+
+    An ``outcome`` that is none of the four says something that cannot be read: ``passed`` does not
+    stand in for it.
+    """
     outcome = row.get("outcome")
-    if isinstance(outcome, str) and outcome in _OUTCOMES:
-        return outcome
+    if outcome in OUTCOMES:
+        return str(outcome)
     if row.get("status") == "error":
         return "error"
+    if outcome is not None and outcome != "":
+        return "unknown"
     passed = row.get("passed")
     return ("pass" if passed else "fail") if isinstance(passed, bool) else None
+
+
+def outcome_doubt(row: Mapping[str, Any]) -> str | None:
+    """What is wrong with the outcome that a row records, as a sentence; None when nothing is."""
+    outcome, passed = row.get("outcome"), row.get("passed")
+    if outcome is None or outcome == "":
+        return None
+    if outcome not in OUTCOMES:
+        taken = outcome_of(row)
+        return f"the outcome {repr(outcome)[:60]} is not known: the run's is taken as {taken}"
+    if isinstance(passed, bool) and passed != (outcome == "pass"):
+        return f"the outcome {outcome!r} contradicts 'passed': the outcome counts"
+    return None
 
 
 def _evidence(row: dict[str, Any], where: str) -> Run:

@@ -279,7 +279,13 @@ def compare_runs(
             min_n or alpha out of range.
     """
     cells, duplicates = add_up(runs)
-    return compare_counts(cells, k, baseline, min_n, alpha, duplicates)
+    comparison = compare_counts(cells, k, baseline, min_n, alpha, duplicates)
+    doubts = [run.doubt for run in runs if run.doubt]
+    if doubts:
+        comparison.notes.insert(
+            0, f"{len(doubts)} record(s) are in doubt about their outcome, the first: {doubts[0]}."
+        )
+    return comparison
 
 
 def compare_counts(

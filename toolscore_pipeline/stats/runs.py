@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from toolscore_pipeline.errors import InputError, UsageError
+from toolscore_pipeline.formats.run_rows import outcome_doubt, outcome_of
 
 OUTCOMES: tuple[str, ...] = ("pass", "fail", "error", "unknown")
 """The outcomes of a run, in report order."""
@@ -43,6 +44,7 @@ class Run:
         repetition: the how manieth run of the task; None when not recorded.
         configuration: what else the record names as run (its arm and model), so that repetition 0
             of two models pooled under one variant are two runs.
+        doubt: what is wrong with the outcome as recorded, as a sentence; empty when nothing is.
     """
 
     variant: str
@@ -53,6 +55,7 @@ class Run:
     run_id: str = ""
     repetition: int | str | None = None
     configuration: str = ""
+    doubt: str = ""
 
     @property
     def identity(self) -> tuple[str | int, ...] | None:
@@ -72,7 +75,8 @@ def run_from_row(row: Mapping[str, Any], variant_key: str | None = None) -> Run:
 
     The variant is ``row[variant_key]``, else ``arm_id``, ``variant``, ``arm`` or ``model``; the
     task ``task_id`` or ``task``. The outcome is ``outcome``, else derived: status ``error`` is an
-    error, ``passed`` true or false a pass or a fail, anything else unknown. Cost is ``cost_usd`` or
+    error, ``passed`` true or false a pass or a fail, anything else unknown. An ``outcome`` that is
+    none of ``OUTCOMES`` is unknown, whatever ``passed`` says. Cost is ``cost_usd`` or
     ``cost`` (a number, or ``{"usd": ...}``); latency ``duration_s``, ``latency`` or ``duration``.
     A cost or latency that is no finite number of at least 0 is unknown.
 
@@ -88,12 +92,13 @@ def run_from_row(row: Mapping[str, Any], variant_key: str | None = None) -> Run:
     return Run(
         variant=variant,
         task=_name(task) or "",
-        outcome=_outcome(row),
+        outcome=outcome_of(row) or "unknown",
         cost=_number(_first(row, COST_KEYS), "usd"),
         latency=_number(_first(row, LATENCY_KEYS), "seconds"),
         run_id=_name(run_id) or "",
         repetition=repetition if isinstance(repetition, (int, str)) else None,
         configuration="/".join(filter(None, (_name(row.get(key)) for key in VARIANT_KEYS))),
+        doubt=outcome_doubt(row) or "",
     )
 
 
@@ -255,18 +260,6 @@ def _name(value: Any) -> str | None:
 
 def _first(row: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
     return next((row[key] for key in keys if row.get(key) is not None), None)
-
-
-def _outcome(row: Mapping[str, Any]) -> str:
-    outcome = row.get("outcome")
-    if outcome in OUTCOMES:
-        return str(outcome)
-    if row.get("status") == "error":
-        return "error"
-    passed = row.get("passed")
-    if isinstance(passed, bool):
-        return "pass" if passed else "fail"
-    return "unknown"
 
 
 def _number(value: Any, key: str) -> float | None:
