@@ -260,6 +260,12 @@ def test_the_fast_path_reads_harness_rows_as_the_plain_reader_does() -> None:
     assert_same([json.dumps(row).encode() for row in rows], is_fast=True)
 
 
+@pytest.mark.parametrize("text", ["404 Not Found", "HTTP 503: try later", "status code: 500", "ok"])
+def test_the_fast_path_suspects_what_the_plain_reader_does(text: str) -> None:
+    calls = [{"tool": "t", "args": {}, "result": text}]
+    assert_same([json.dumps(harness_row(calls=calls)).encode()], is_fast=True)
+
+
 def test_identical_rows_are_different_runs() -> None:
     line = json.dumps(harness_row()).encode()
     tables = RowTables()

@@ -329,10 +329,20 @@ def error_text(error: Any) -> str:
 
 #: How much of a result's text is looked at: a failure says so in its first words.
 FAILURE_HEAD = 300
+# What a server answers: a number alone is none, for "404 results" is a count.
+_HTTP_STATUS = (
+    r"[45][0-9]{2}[ :-]{1,3}(?:bad request|unauthori[sz]ed|payment required|forbidden"
+    r"|(?:page )?not found|method not allowed|not acceptable|request time-?out|conflict|gone"
+    r"|(?:payload|content|request entity) too large|unsupported media type"
+    r"|unprocessable (?:entity|content)|too many requests|internal server error|not implemented"
+    r"|bad gateway|service (?:temporarily )?unavailable|gateway time-?out|(?:client|server) error)"
+)
+_HTTP_NUMBER = r"(?:http(?:/[0-9.]{1,3})?(?: status)?(?: code)?|status code)[ :]{1,2}[45][0-9]{2}"
 #: Without one of these words (in lower case) nothing reads like a failure.
 FAILURE_HINTS = (
     "error|exception|traceback|fail|invalid|missing|unknown|unexpected|denied|forbidden|unauthori"
-    "|not found|unable to|cannot|can't|could not|couldn't|timed out|false"
+    f"|not found|unable to|cannot|can't|could not|couldn't|timed out|false|{_HTTP_STATUS}"
+    f"|{_HTTP_NUMBER}"
 )
 _FAILURE_HINT = re.compile(FAILURE_HINTS)
 _FAILURE = re.compile(
@@ -349,7 +359,9 @@ _FAILURE = re.compile(
     r"(?!null|false|\[\s*\]|\{\s*\}|\"\s*\"|0\b)\S"
     r"|\"(?:success|ok)\"\s*:\s*false\b"
     r"|\"status\"\s*:\s*\"(?:error|failed|failure)\""
-    r"|\"is_?error\"\s*:\s*true\b",
+    r"|\"is_?error\"\s*:\s*true\b"
+    rf"|(?:^\W{{0,3}}|<title>\s*)(?:{_HTTP_NUMBER}|(?:(?:http(?:/[0-9.]{{1,3}})?|status)[ :]{{1,2}})?"
+    rf"{_HTTP_STATUS})(?=[^\S\n]*(?:$|[^\w\s,]|\n|(?:at|for|from|on|while) ))",
 )
 _NO_FAILURE = re.compile(r"\b(?:no|0|zero|without(?: any)?) (?:errors?|failures?|failed)\b")
 
@@ -357,7 +369,8 @@ _NO_FAILURE = re.compile(r"\b(?:no|0|zero|without(?: any)?) (?:errors?|failures?
 def reads_like_failure(result: Any) -> bool:
     """Whether a recorded success reads like a failure (``Error: missing required parameter``).
 
-    Only the first 300 characters are looked at; ``{"errors": []}`` and ``0 errors`` do not count.
+    Only the first 300 characters are looked at; ``{"errors": []}`` and ``0 errors`` do not count,
+    and a number that may be an HTTP status does only as one (``HTTP 500``, ``404 Not Found``).
     """
     text = failure_text(result)
     if text is None:
