@@ -360,8 +360,9 @@ _FAILURE = re.compile(
     r"|\"(?:success|ok)\"\s*:\s*false\b"
     r"|\"status\"\s*:\s*\"(?:error|failed|failure)\""
     r"|\"is_?error\"\s*:\s*true\b"
-    rf"|(?:^\W{{0,3}}|<title>\s*)(?:{_HTTP_NUMBER}|(?:(?:http(?:/[0-9.]{{1,3}})?|status)[ :]{{1,2}})?"
-    rf"{_HTTP_STATUS})(?=[^\S\n]*(?:$|[^\w\s,]|\n|(?:at|for|from|on|while) ))",
+    rf"|(?:^\W{{0,3}}|<title>\s*)"
+    rf"(?:{_HTTP_NUMBER}|(?:(?:http(?:/[0-9.]{{1,3}})?|status)[ :]{{1,2}})?{_HTTP_STATUS})"
+    r"(?=[^\S\n]*(?:$|[^\w\s,]|\n|(?:at|for|from|on|while) ))",
 )
 _NO_FAILURE = re.compile(r"\b(?:no|0|zero|without(?: any)?) (?:errors?|failures?|failed)\b")
 
