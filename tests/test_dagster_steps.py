@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 from tests.project_helpers import CONTRACT, PROJECT, make_project, rows, write_rows
+from toolscore_pipeline import pipeline
 from toolscore_pipeline.errors import (
     AuditError,
     ContractError,
@@ -293,16 +294,20 @@ def test_names_out_of_traces_do_nothing_in_the_ui(steps: Steps) -> None:
         assert key[:4] not in shown
 
 
-def test_an_export_that_was_tampered_with_is_written_again_in_full(steps: Steps) -> None:
+def test_an_export_that_was_tampered_with_is_written_again(steps: Steps) -> None:
     records = steps.folder / "out/records.jsonl"
     assert steps.run("exports/records").success
     whole = records.read_bytes()
     records.write_bytes(whole[:-100])
+    assert not pipeline.read_export(records).is_whole
     [check] = steps.run("exports/records").get_asset_check_evaluations()
-    assert not check.passed
+    assert check.passed
+    assert records.read_bytes() == whole
+    time = records.stat().st_mtime_ns
     result = steps.run("exports/records", config={"export_0_records": {"full": True}})
     assert [check.passed for check in result.get_asset_check_evaluations()] == [True]
     assert records.read_bytes() == whole
+    assert records.stat().st_mtime_ns > time
 
 
 def test_progress_tells_how_much_how_fast_and_what_remains() -> None:

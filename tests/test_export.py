@@ -628,6 +628,25 @@ def test_a_build_writes_an_export_again_whose_manifest_is_gone(project: Path) ->
     assert manifest.read_bytes() == data
 
 
+@pytest.mark.parametrize("name", ["records.jsonl", "records.jsonl.manifest.json"])
+def test_a_build_writes_an_export_again_that_was_changed(project: Path, name: str) -> None:
+    from toolscore_pipeline.pipeline import build
+    from toolscore_pipeline.project import open_project
+
+    build(open_project(project), threads=1)
+    file, times = project / "out" / name, []
+    data = file.read_bytes()
+    # Cut; then edited to the same length.
+    for changed in (data[:-100], data.replace(b"save", b"gave")):
+        file.write_bytes(changed)
+        report = build(open_project(project), threads=1)
+        assert list(report.exports) == [str(project / "out/records.jsonl")]
+        assert file.read_bytes() == data
+        times.append(file.stat().st_mtime_ns)
+    assert build(open_project(project), threads=1).exports == {}
+    assert file.stat().st_mtime_ns == times[-1]
+
+
 def test_records_of_a_warehouse_carry_the_standing_grade(project: Path) -> None:
     made = {(r["task_id"], r["variant"]): r for r in read_lines(project / "out/records.jsonl")}
     graded = made["save", "sloppy"]

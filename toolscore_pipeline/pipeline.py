@@ -669,7 +669,9 @@ def write_exports(
     only: str | None = None,
     again: bool = False,
 ) -> None:
-    """Write every export that misses a file or whose records have changed.
+    """Write every export whose records have changed, or whose files are not as they were written.
+
+    What the files hold is not read for that: their sizes and times tell.
 
     Args:
         session: the warehouse, held open.
@@ -681,17 +683,30 @@ def write_exports(
     exports = [export for export in project.exports if only in (None, export.name)]
     if not exports:
         return
-    from toolscore_pipeline.export import export_warehouse, manifest_path
+    from toolscore_pipeline.export import export_warehouse
 
     version = json_sha256([marts_version(session), session.state("inputs"), export_version()])
     for export in exports:
         state = f"export {export.name}"
-        is_there = export.path.is_file() and manifest_path(export.path).is_file()
-        if not again and session.state(state) == version and is_there:
+        if not again and session.state(state) == _as_written(version, export.path):
             continue
         report.exports[str(export.path)] = export_warehouse(session, project, export.path)
         with session.transaction() as store:
-            session.set_state(state, version, store)
+            session.set_state(state, _as_written(version, export.path), store)
+
+
+def _as_written(version: str, path: Path) -> str:
+    """What an export is of, with the size and time of its two files; 0 where one is missing."""
+    from toolscore_pipeline.export import manifest_path
+
+    facts = [version]
+    for file in (path, manifest_path(path)):
+        try:
+            stat = file.stat()
+            facts.append(f"{stat.st_size}@{stat.st_mtime_ns}")
+        except OSError:
+            facts.append("0")
+    return " ".join(facts)
 
 
 def export_version() -> str:
