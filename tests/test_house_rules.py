@@ -297,6 +297,25 @@ def test_importing_the_library_loads_nothing_heavy() -> None:
     assert done.stdout.split() == []
 
 
+SHARE_STYLES = r"\d %(?![\w}])|\} %[\"'<;, ]|:[+]?\.\d%\}"
+
+
+def test_shares_are_printed_by_one_function() -> None:
+    problems = [
+        f"{by_path(path)}: {match[0]}"
+        for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.html")])
+        for match in re.finditer(SHARE_STYLES, path.read_text(encoding="utf-8"))
+    ]
+    assert not problems, "\n".join(problems)
+
+
+def test_other_styles_of_shares_are_found() -> None:
+    for text in ("58.3 %", 'f"{rate:.1f} %"', 'f"{rate:.1%}"', 'f"{change:+.1%}"'):
+        assert re.search(SHARE_STYLES, text), text
+    for text in ('f"{percent(rate)}"', "{% if x %}", "58.3%", "4 %w"):
+        assert not re.search(SHARE_STYLES, text), text
+
+
 # --- Every file ----------------------------------------------------------------------------------
 
 # The brackets keep these patterns from finding themselves.

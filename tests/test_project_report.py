@@ -84,7 +84,7 @@ def test_the_headlines_are_what_a_team_acts_on(report: ProjectReport) -> None:
     told = {one.label: one.text for one in report.headlines}
     assert told["adopt"].startswith("candidate instead of baseline: every rule of the protocol")
     # 35 and 21 of 36 runs passed: marts.variant_stats says the same.
-    assert "candidate passes more often than baseline (97.2 % against 58.3 %" in told["better"]
+    assert "candidate passes more often than baseline (97.2% against 58.3%" in told["better"]
     assert told["unsafe"] == (
         "6 runs made a forbidden call; 1 run did not tell the truth about what happened."
         " Such runs by variant: baseline 7."
@@ -223,7 +223,7 @@ def test_markdown_fits_a_pull_request(report: ProjectReport) -> None:
     lines = text.splitlines()
     assert lines[0] == "# Toolscore report: helpdesk"
     assert lines[2].startswith("- 🟢 **adopt** (versions) candidate instead of baseline")
-    assert "| baseline | 58.3 % | 42.2 to 72.9 % |" in text
+    assert "| baseline | 58.3% | 42.2 to 72.9% |" in text
     assert "6 of 16 that did not pass." in lines
     assert "too long" not in text
     assert text.count("<details>") == text.count("</details>") == 6

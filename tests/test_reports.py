@@ -14,6 +14,7 @@ import pytest
 
 from toolscore_pipeline import evaluate
 from toolscore_pipeline.contract import load_expected, load_forbidden_rules
+from toolscore_pipeline.figures import dollars, percent, percent_range, seconds
 from toolscore_pipeline.reports import (
     find_issues,
     read_verdict,
@@ -24,7 +25,6 @@ from toolscore_pipeline.reports import (
     verdict_markdown,
     verdict_text,
 )
-from toolscore_pipeline.reports.figures import dollars, seconds
 from toolscore_pipeline.reports.safe import call_text, csv_cell, markdown_text, plain
 from toolscore_pipeline.reports.view import finding_text
 from toolscore_pipeline.result import EvaluationResult
@@ -243,6 +243,17 @@ def test_what_was_not_recorded_is_unknown_and_a_measured_zero_is_a_zero() -> Non
     assert metric(measured, "Failed calls") == "0 of 1 calls"
 
 
+def test_a_share_is_in_per_cent_with_one_digit() -> None:
+    assert [percent(share) for share in (None, 0.0, 0.5831, 1.0)] == [
+        "unknown",
+        "0.0%",
+        "58.3%",
+        "100.0%",
+    ]
+    assert (percent(0.5831, 0), percent(0.574, signed=True)) == ("58%", "+57.4%")
+    assert percent_range(0.422, 0.729) == "42.2 to 72.9%"
+
+
 @pytest.mark.parametrize(
     ("amount", "said"),
     [
@@ -317,7 +328,7 @@ def test_recall_without_required_calls_is_no_number() -> None:
 
 def test_the_required_line_names_the_weight_when_it_has_one() -> None:
     result = evaluate([{"tool": "a"}], [], weights={"required_call_recall": 1.0})
-    # 1 / (0.4 + 0.3 + 0.2 + 0.1 + 1) = 50 %
+    # 1 / (0.4 + 0.3 + 0.2 + 0.1 + 1) = 50%
     assert read_verdict(result).required == (
         "Required calls completed: 0 of 1 (missing or failed; 50.0% of the score)"
     )

@@ -230,7 +230,7 @@ class TestCompareRuns:
         assert (pair.a, pair.b, pair.distinguishable) == ("a", "b", True)
         assert pair.difference == pytest.approx(0.7)  # 19/20 - 5/20
         assert pair.p_value == pytest.approx(exact_fisher(5, 15, 19, 1), rel=1e-12)
-        assert pair.verdict.startswith("b passes more often than a (95.0 % against 25.0 %;")
+        assert pair.verdict.startswith("b passes more often than a (95.0% against 25.0%;")
         swapped = compare_runs(runs_of("b", "p" * 19 + "f") + runs_of("a", "p" * 5 + "f" * 15))
         assert swapped.pairs[0].difference == pytest.approx(-0.7)
         assert swapped.pairs[0].verdict.startswith("b passes more often than a")

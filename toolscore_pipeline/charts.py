@@ -49,7 +49,7 @@ _STYLE: Any = {
 
 
 def forest_plot(comparison: Comparison, format: str = "svg") -> bytes:
-    """Pass rates with their 95 % Wilson intervals, one row per variant, the baseline's rate dashed.
+    """Pass rates with their 95% Wilson intervals, one row per variant, the baseline's rate dashed.
 
     Args:
         comparison: what to draw.
@@ -76,7 +76,7 @@ def forest_plot(comparison: Comparison, format: str = "svg") -> bytes:
         axes.set_yticks(list(rows), [_label(stats.variant) for stats in variants])
         axes.set_ylim(-0.6, len(variants) - 0.4)
         _share_axis(axes, "x")
-        axes.set_title("Pass rate with 95 % Wilson interval")
+        axes.set_title("Pass rate with 95% Wilson interval")
 
     return _render(draw, format, 7.5, 1.2 + 0.4 * len(variants))
 
@@ -241,7 +241,7 @@ CHARTS: dict[str, Callable[[Comparison, str], bytes]] = {
 """Every picture by name."""
 
 TITLES: dict[str, str] = {
-    "pass-rates": "Pass rates with 95 % intervals",
+    "pass-rates": "Pass rates with 95% intervals",
     "pass-hat-k": "pass^k by k",
     "cost": "Cost against pass rate",
     "tasks": "Pass rate by task and variant",
@@ -346,10 +346,10 @@ def _render(draw: Callable[[Figure], None], format: str, width: float, height: f
 
 
 def _share_axis(axes: Axes, which: str) -> None:
-    """Make one axis a share from 0 to 100 %."""
+    """Make one axis a share from 0 to 100%."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xlim if which == "x" else axes.set_ylim)(-0.02, 1.02)
-    axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+    axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
     axis.grid(visible=True)
 
 

@@ -27,6 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolscore_pipeline import figures
 from toolscore_pipeline.errors import InputError, ReceiptMismatchError, UsageError
 from toolscore_pipeline.hashing import canonical_json, file_digest, file_sha256, json_sha256
 
@@ -681,11 +682,12 @@ def percent(score: float | None, grade: str | None) -> str:
     """A score and grade for people: ``38.3% F``; a dash where there is none."""
     if score is None or not math.isfinite(score):
         return "-"
-    return f"{score:.1%} {grade}" if grade else f"{score:.1%}"
+    text = figures.percent(score)
+    return f"{text} {grade}" if grade else text
 
 
 def percent_change(delta: float | None) -> str:
     """A change of score for people: ``+57.4%``; a dash where there is none to tell."""
     if delta is None:
         return "-"
-    return f"{delta if abs(delta) >= 0.0005 else 0.0:+.1%}"
+    return figures.percent(delta if abs(delta) >= 0.0005 else 0.0, signed=True)

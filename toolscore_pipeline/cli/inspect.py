@@ -10,6 +10,7 @@ import typer
 
 from toolscore_pipeline.cli.output import console, table, write_json
 from toolscore_pipeline.credentials import redact_value
+from toolscore_pipeline.figures import percent
 from toolscore_pipeline.model import MISSING, Call, Run
 from toolscore_pipeline.reports.safe import plain
 
@@ -46,7 +47,7 @@ def command(
     out.print(f"{file}: {count}, read as {formats}")
     report["detected"] = _detections(file)
     for found in report["detected"]:
-        out.print(f"  {found['format']} ({found['confidence']:.0%}): {found['why']}")
+        out.print(f"  {found['format']} ({percent(found['confidence'], 0)}): {found['why']}")
     shown = report["runs"][: limit or None]
     for number, run in enumerate(shown, start=1):
         _print_run(out, run, number if len(runs) > 1 else None)

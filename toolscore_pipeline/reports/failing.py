@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from toolscore_pipeline.figures import dollars, percent
 from toolscore_pipeline.regrades import rows_of
-from toolscore_pipeline.reports.figures import dollars
 from toolscore_pipeline.reports.safe import plain
-from toolscore_pipeline.reports.view import finding_text, percent
+from toolscore_pipeline.reports.view import finding_text
 
 if TYPE_CHECKING:
     import duckdb

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from toolscore_pipeline.errors import UsageError, unknown_name
+from toolscore_pipeline.figures import percent
 from toolscore_pipeline.regrades import rows_of
 from toolscore_pipeline.reports.failing import (
     LONGEST_NAME,
@@ -26,7 +27,6 @@ from toolscore_pipeline.reports.failing import (
     read_runs,
 )
 from toolscore_pipeline.reports.safe import plain
-from toolscore_pipeline.reports.view import percent
 from toolscore_pipeline.stats.report import ComparisonView, Headline, view_of
 from toolscore_pipeline.status import read_sources
 from toolscore_pipeline.warehouse import Warehouse

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolscore_pipeline.reports.figures import dollars
+from toolscore_pipeline.figures import dollars, percent
 from toolscore_pipeline.reports.issues import Issue, find_issues
 from toolscore_pipeline.reports.safe import call_text, plain
 from toolscore_pipeline.result import EvaluationResult
@@ -106,11 +106,6 @@ class Verdict:
             f"{self.evidence[state]} {state}" for state in ("pass", "fail", "unknown")
         )
         return f"Evidence: {counts}"
-
-
-def percent(share: float) -> str:
-    """A share of 1 in per cent."""
-    return f"{share * 100:.1f}%"
 
 
 def read_verdict(result: EvaluationResult) -> Verdict:

@@ -2,7 +2,7 @@
 
 Every run counts, also the errors and the unknowns: they are in each denominator, and only a
 ``pass`` is a success. Two variants are *distinguishable* when both have at least ``min_n`` runs,
-Fisher's exact test gives p < alpha, and their 95 % Wilson intervals do not overlap; the verdict
+Fisher's exact test gives p < alpha, and their 95% Wilson intervals do not overlap; the verdict
 says which of the three failed. What looks at tasks (clustered interval, paired test, common tasks,
 runs needed) stands beside that verdict and never replaces it.
 """
@@ -17,11 +17,11 @@ from itertools import combinations
 from typing import Any
 
 from toolscore_pipeline.errors import UsageError, unknown_name
+from toolscore_pipeline.figures import percent
 from toolscore_pipeline.stats.counting import Duplicates, TaskCounts, add_up
 from toolscore_pipeline.stats.numbers import (
     fisher_exact,
     format_p,
-    format_rate,
     holm,
     odds_ratio,
     pass_hat_k,
@@ -38,16 +38,16 @@ from toolscore_pipeline.stats.tasks import (
 )
 
 METHODS: dict[str, str] = {
-    "interval": "Wilson score interval, 95 %",
+    "interval": "Wilson score interval, 95%",
     "p_value": "Fisher's exact test, two-sided, over runs",
     "distinguishable": "both variants have min_n runs, p < alpha and the intervals do not overlap",
     "pass_hat_k": "mean over tasks with at least k runs of C(passes, k) / C(runs, k)",
     "clustered": "difference of pass rates over runs, CR2 standard error clustered by task, "
-    "Student t with Bell-McCaffrey degrees of freedom, 95 %",
+    "Student t with Bell-McCaffrey degrees of freedom, 95%",
     "paired": "over tasks both variants ran: exact McNemar for one run each, else a two-sided "
     "sign-flip permutation test of the mean difference of task pass rates",
     "p_holm": "Holm's adjustment over the pairs of this comparison",
-    "runs_needed": "runs per variant for 80 % power to call the observed rates distinguishable, "
+    "runs_needed": "runs per variant for 80% power to call the observed rates distinguishable, "
     "as if runs were independent",
 }
 """The estimator behind each number of a report."""
@@ -65,7 +65,7 @@ class VariantStats:
         n: its runs.
         counts: runs per outcome (``pass``, ``fail``, ``error``, ``unknown``).
         pass_rate: passes / n, 0 to 1; None with no runs.
-        interval: the 95 % Wilson interval of the pass rate.
+        interval: the 95% Wilson interval of the pass rate.
         pass_hat_k: the mean pass^k over tasks with at least k runs; None when there is none.
         k: the k used.
         tasks: tasks seen.
@@ -156,7 +156,7 @@ class PairComparison:
         b: the second variant.
         difference: pass_rate(b) - pass_rate(a), -1 to 1; None when either has no runs.
         p_value: two-sided Fisher exact p-value over runs.
-        overlap: whether the 95 % Wilson intervals overlap.
+        overlap: whether the 95% Wilson intervals overlap.
         distinguishable: whether both have min_n runs, p < alpha and the intervals do not overlap.
         verdict: a sentence for reports.
         odds_ratio: sample odds ratio of passing, b against a; None where undefined or infinite.
@@ -164,7 +164,7 @@ class PairComparison:
         clustered: the difference with an interval that allows for runs of one task being alike;
             None when there are too few tasks or no variation to tell.
         paired: the test over tasks both variants ran; None without a common task.
-        runs_needed: runs per variant to call the observed rates distinguishable with 80 % power;
+        runs_needed: runs per variant to call the observed rates distinguishable with 80% power;
             None when the rates are equal or unknown.
         common: the comparison over common tasks; None when both ran the same tasks.
         improved, worsened, unchanged: common tasks whose pass rate rose, fell, stayed.
@@ -411,7 +411,7 @@ def call_difference(
     if p_value >= alpha:
         failed.append(f"{p_text} is not below {alpha:g}")
     if overlap:
-        failed.append("the 95 % intervals overlap")
+        failed.append("the 95% intervals overlap")
     if failed or difference is None:
         reasons = "; ".join(failed) or "a variant has no runs"
         return _Call(
@@ -421,8 +421,8 @@ def call_difference(
     rates = sorted((passes_a / n_a, passes_b / n_b), reverse=True)
     verdict = (
         f"{better} passes more often than {worse} "
-        f"({format_rate(rates[0])} against {format_rate(rates[1])}; {p_text}, "
-        "the 95 % intervals do not overlap)."
+        f"({percent(rates[0])} against {percent(rates[1])}; {p_text}, "
+        "the 95% intervals do not overlap)."
     )
     return _Call(difference, p_value, overlap, True, verdict)
 

@@ -7,7 +7,7 @@ import math
 from toolscore_pipeline.errors import UsageError
 
 Z_95 = 1.959963984540054
-"""The 97.5 % quantile of the normal distribution: what a two-sided 95 % interval uses."""
+"""The 97.5% quantile of the normal distribution: what a two-sided 95% interval uses."""
 
 _EXACT_K = 256
 
@@ -18,7 +18,7 @@ def wilson_interval(successes: int, n: int, z: float = Z_95) -> tuple[float, flo
     Args:
         successes: how many of the trials succeeded, from 0 to ``n``.
         n: the trials; 0 gives ``(0.0, 1.0)``, for nothing is known.
-        z: the normal quantile (1.96 for 95 %).
+        z: the normal quantile (1.96 for 95%).
 
     Returns:
         ``(lower, upper)`` in [0, 1]; exactly 0 without a success, exactly 1 without a failure.
@@ -118,11 +118,6 @@ def format_p(p_value: float) -> str:
     if int(exponent) < -3:
         return f"{mantissa}e{int(exponent)}"
     return f"{float(text):.{1 - int(exponent)}f}"
-
-
-def format_rate(rate: float | None) -> str:
-    """A share as a percentage with one decimal, or ``unknown``."""
-    return "unknown" if rate is None else f"{100 * rate:.1f} %"
 
 
 def _check_counts(successes: int, n: int) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from toolscore_pipeline.reports.figures import dollars, seconds
+from toolscore_pipeline.figures import dollars, percent, percent_range, seconds
 from toolscore_pipeline.reports.safe import markdown_text, plain
 from toolscore_pipeline.stats.compare import METHODS, Comparison, PairComparison, VariantStats
 from toolscore_pipeline.stats.counting import TaskCounts
-from toolscore_pipeline.stats.numbers import format_p, format_rate
+from toolscore_pipeline.stats.numbers import format_p
 from toolscore_pipeline.stats.protocol import ProtocolResult
 from toolscore_pipeline.stats.runs import OUTCOMES
 from toolscore_pipeline.stats.select import Selection
@@ -25,10 +25,10 @@ MOST_DRAWN, MOST_COLUMNS, MOST_TASKS = 24, 12, 40
 """Variants of a picture; columns and rows of the table of tasks."""
 LEVEL_NAMES = (
     "none passed",
-    "under 50 %",
-    "50 to 75 %",
-    "75 to 90 %",
-    "90 % and more",
+    "under 50%",
+    "50 to 75%",
+    "75 to 90%",
+    "90% and more",
     "all passed",
 )
 """What each level of a heat map means."""
@@ -80,6 +80,11 @@ class HeatCell:
     passes: int
     runs: int
     level: int
+
+    @property
+    def share(self) -> str:
+        """The share that passed, without a digit behind the point."""
+        return percent(self.passes / self.runs, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,15 +405,15 @@ def _described(comparison: Comparison, name: str) -> str:
     parts = []
     for stats in comparison.variants:
         low, high = stats.interval
-        rate = format_rate(stats.pass_rate)
+        rate = percent(stats.pass_rate)
         if name == "pass-rates":
-            said = f"{rate}, interval {100 * low:.1f} to {100 * high:.1f} %"
+            said = f"{rate}, interval {percent_range(low, high)}"
         elif name == "cost":
             said = f"{dollars(stats.cost)} at {rate}"
         else:
             curve = comparison.pass_hat_curve(stats.variant, 10)
             known = [(k, value) for k, value in enumerate(curve, 1) if value is not None]
-            said = ", ".join(f"k {k}: {format_rate(value)}" for k, value in known) or "unknown"
+            said = ", ".join(f"k {k}: {percent(value)}" for k, value in known) or "unknown"
         parts.append(f"{stats.variant}: {said}")
     return "; ".join(parts) + "."
 
@@ -436,7 +441,7 @@ def variants_table(comparison: Comparison) -> Table:
         (
             "variant",
             "pass rate",
-            "95 % interval",
+            "95% interval",
             f"pass^{comparison.k}",
             "runs",
             "pass/fail/error/unknown",
@@ -458,7 +463,7 @@ def pairs_table(comparison: Comparison) -> Table:
             "Fisher p",
             "Holm p",
             "distinguishable",
-            "by task, 95 %",
+            "by task, 95%",
             "paired p",
             "up/down/same",
             "runs needed",
@@ -563,9 +568,9 @@ def _variant_row(stats: VariantStats) -> tuple[str, ...]:
     low, high = stats.interval
     return (
         stats.variant,
-        format_rate(stats.pass_rate),
-        f"{100 * low:.1f} to {100 * high:.1f} %",
-        format_rate(stats.pass_hat_k),
+        percent(stats.pass_rate),
+        percent_range(low, high),
+        percent(stats.pass_hat_k),
         str(stats.n),
         "/".join(str(stats.counts[outcome]) for outcome in OUTCOMES),
         str(stats.tasks),

@@ -33,7 +33,7 @@ class ClusteredDifference:
 
     Attributes:
         difference: pass rate of b minus that of a, over all runs.
-        low, high: the 95 % interval, cut at -1 and 1.
+        low, high: the 95% interval, cut at -1 and 1.
         standard_error: the CR2 standard error, clustered by task.
         df: the Bell-McCaffrey degrees of freedom of the t quantile.
         clusters: the tasks, of either variant.
@@ -111,7 +111,7 @@ def align_tasks(a: Mapping[str, TaskCounts], b: Mapping[str, TaskCounts]) -> Ali
 def clustered_difference(
     a: Mapping[str, TaskCounts], b: Mapping[str, TaskCounts]
 ) -> ClusteredDifference | None:
-    """The difference of pass rates (b minus a) with a 95 % interval clustered by task.
+    """The difference of pass rates (b minus a) with a 95% interval clustered by task.
 
     Returns:
         None when a variant has fewer than two tasks, or nothing varies between tasks, so that no
@@ -254,7 +254,7 @@ def runs_needed(rate_a: float, rate_b: float, alpha: float = 0.05) -> int | None
     """Runs per variant with which the two rates would be called distinguishable 4 times in 5.
 
     The rates are taken as true and runs as independent. Both tests of *distinguishable* are asked:
-    that the 95 % Wilson intervals do not overlap (exact binomial power up to 2,000 runs, the
+    that the 95% Wilson intervals do not overlap (exact binomial power up to 2,000 runs, the
     normal approximation above), and that Fisher's p is below ``alpha`` (Casagrande, Pike and
     Smith's formula); the larger number is the answer.
 

@@ -15,6 +15,18 @@ def seconds(amount: float | None) -> str:
     return "unknown" if amount is None else f"{_fixed(amount, 3)} s"
 
 
+def percent(share: float | None, digits: int = 1, *, signed: bool = False) -> str:
+    """A share of 1 in per cent: ``58.3%``, or ``+57.4%`` for a change."""
+    if share is None:
+        return "unknown"
+    return f"{100 * share:{'+' if signed else ''}.{digits}f}%"
+
+
+def percent_range(low: float, high: float) -> str:
+    """An interval of shares in per cent: ``42.2 to 72.9%``."""
+    return f"{percent(low).removesuffix('%')} to {percent(high)}"
+
+
 def _fixed(amount: float, digits: int) -> str:
     """An amount with so many significant digits; from a thousand on with two or none behind."""
     if abs(amount) >= 1000:
