@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +15,7 @@ from typing import Any, cast
 
 from toolscore_pipeline.agent import processes
 from toolscore_pipeline.agent.budget import LEDGER_SUFFIX, Budget, FileLedger
+from toolscore_pipeline.agent.folders import fresh_folder, sweep_leftovers
 from toolscore_pipeline.agent.grading import grade_row
 from toolscore_pipeline.agent.guard import Guard, all_of, globs_guard, load_guard, rules_guard
 from toolscore_pipeline.agent.loop import AgentRun, request_tokens, run_agent
@@ -184,6 +183,7 @@ class _Study:
         self.sdk_providers: dict[str, OpenAIResponsesProvider | AnthropicMessagesProvider] = {}
 
     def run(self, concurrency: int) -> StudyResult:
+        sweep_leftovers()
         cells = self.spec.cells()
         rows = self.file.open() if self.file is not None else []
         done = self._finished(cells, rows)
@@ -301,36 +301,34 @@ class _Study:
 
     def _run(self, cell: Cell) -> dict[str, Any]:
         """The row of one run on a fresh server in a fresh folder; both are gone afterwards."""
-        folder = Path(tempfile.mkdtemp(prefix="toolscore-run-"))
         arm = cell.arm
-        server = server_in(self.spec.server, folder)
         record: dict[str, Any] = self.spec.server.describe()
         run = AgentRun(price=arm.price)
-        try:
-            with open_client(server) as client:
-                record |= server_record(client.info)
-                record["build_check"] = self._build_check(client.info)
-                run = run_agent(
-                    client,
-                    self._provider(cell),
-                    cell.task.prompt,
-                    system=arm.system,
-                    guard=self.guard,
-                    budget=self.budget,
-                    price=arm.price,
-                    limits=self.spec.limits,
-                    max_output_tokens=arm.max_output_tokens,
-                    extra=arm.extra,
-                    allow_tools=self.spec.allow_tools,
-                    task_id=cell.task.id,
-                    arm_id=arm.id,
-                )
-        except MCPServerError as error:
-            run = self._server_failed(run, str(error))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         own_folder = Scrubber()
-        own_folder.add("run_dir", str(folder), RUN_DIR)
+        with fresh_folder() as folder:
+            own_folder.add("run_dir", str(folder), RUN_DIR)
+            server = server_in(self.spec.server, folder)
+            try:
+                with open_client(server) as client:
+                    record |= server_record(client.info)
+                    record["build_check"] = self._build_check(client.info)
+                    run = run_agent(
+                        client,
+                        self._provider(cell),
+                        cell.task.prompt,
+                        system=arm.system,
+                        guard=self.guard,
+                        budget=self.budget,
+                        price=arm.price,
+                        limits=self.spec.limits,
+                        max_output_tokens=arm.max_output_tokens,
+                        extra=arm.extra,
+                        allow_tools=self.spec.allow_tools,
+                        task_id=cell.task.id,
+                        arm_id=arm.id,
+                    )
+            except MCPServerError as error:
+                run = self._server_failed(run, str(error))
         row = own_folder.value(run_row(self.spec, cell, run, {**_NOTHING_TOLD, **record}))
         return cast(dict[str, Any], self.scrubber.value(row))
 
@@ -578,9 +576,5 @@ def check_build_first(spec: AgentSpec) -> None:
 @contextmanager
 def fresh_client(server: MCPServerSpec) -> Iterator[MCPClient]:
     """An open client of a server in a fresh folder, which is removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="toolscore-run-"))
-    try:
-        with open_client(server_in(server, folder)) as client:
-            yield client
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with fresh_folder() as folder, open_client(server_in(server, folder)) as client:
+        yield client
