@@ -256,7 +256,7 @@ def receipt(path: str, data: bytes) -> dict[str, Any]:
 def test_a_receipt_reads_the_trace_it_vouches_for(tmp_path: Path) -> None:
     data = b'[{"tool": "t", "args": {}}]'
     (tmp_path / "trace.json").write_bytes(data)
-    run = one(receipt("trace.json", data), base=tmp_path)
+    run = one(receipt("trace.json", data), file=tmp_path / "run.receipt.json")
     assert [call.tool for call in run.calls] == ["t"]
     assert run.calls[0].result is MISSING
 
@@ -264,6 +264,6 @@ def test_a_receipt_reads_the_trace_it_vouches_for(tmp_path: Path) -> None:
 def test_a_changed_or_missing_trace_is_refused(tmp_path: Path) -> None:
     (tmp_path / "trace.json").write_bytes(b"[]")
     with pytest.raises(ReceiptMismatchError, match="changed since"):
-        one(receipt("trace.json", b"[ ]"), base=tmp_path)
+        one(receipt("trace.json", b"[ ]"), file=tmp_path / "run.receipt.json")
     with pytest.raises(InputError, match="does not exist"):
-        one(receipt("gone.json", b"[]"), base=tmp_path)
+        one(receipt("gone.json", b"[]"), file=tmp_path / "run.receipt.json")

@@ -16,6 +16,8 @@ import pytest
 from toolscore_pipeline import api, receipts
 from toolscore_pipeline.errors import InputError, ReceiptMismatchError, UsageError
 from toolscore_pipeline.hashing import file_digest, json_sha256
+from toolscore_pipeline.loading import read_file
+from toolscore_pipeline.verify import verify
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples/contracts"
 MOMENT = datetime(2026, 12, 1, 5, 0, tzinfo=UTC)
@@ -111,6 +113,34 @@ def test_a_folder_that_is_a_link_and_a_way_through_one_lead_to_the_same_files(fo
     )
     written = receipts.load_receipt(receipts.write_receipt(path, receipt))
     assert written["inputs"]["trace"]["path"] == "link.json"
+
+
+def test_a_link_to_a_receipt_may_lie_anywhere(folder, tmp_path_factory):
+    path = make_receipt(folder)
+    link = tmp_path_factory.mktemp("links") / "latest.json"
+    link.symlink_to(path)
+    plain, linked = receipts.regrade(path), receipts.regrade(link)
+    assert linked.problems == []
+    assert linked.result.to_dict() == plain.result.to_dict()
+    assert verify(link).is_whole
+    [run] = read_file(link)
+    assert [call.tool for call in run.calls] == [call["tool"] for call in plain.result.calls]
+    (folder / "trace.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(ReceiptMismatchError):
+        receipts.regrade(link)
+
+
+def test_links_into_a_store_lead_on_from_the_links(folder, tmp_path_factory):
+    make_receipt(folder)
+    store, laid = tmp_path_factory.mktemp("store"), tmp_path_factory.mktemp("laid")
+    for number, name in enumerate(("gold.json", "trace.json", "receipts/run.receipt.json")):
+        (laid / name).parent.mkdir(exist_ok=True)
+        kept = shutil.move(folder / name, store / f"{number}")
+        (laid / name).symlink_to(kept)
+    link = laid / "receipts/run.receipt.json"
+    assert receipts.regrade(link).problems == []
+    assert verify(link).is_whole
+    assert len(read_file(link)) == 1
 
 
 def test_every_problem_is_told_and_not_only_the_first(folder):

@@ -392,11 +392,6 @@ class _Document:
     part_flags: dict[int, jsonio.Flags] = field(default_factory=dict)
 
     @property
-    def folder(self) -> Path | None:
-        """The folder that the document lies in."""
-        return None if self.file is None else self.file.parent
-
-    @property
     def variant(self) -> str | None:
         """The variant that the source's pattern makes of the document's path."""
         return None if self.file is None else _variant_of(self.source, self.file)
@@ -627,7 +622,7 @@ class _Loader:
         self._pending_bytes += len(data)
         del data
         runs = formats.read_value(
-            value, document.source.format, is_strict_json=True, base=document.folder
+            value, document.source.format, is_strict_json=True, file=document.file
         )
         for run in runs:
             run.warnings.extend(FLAG_SENTENCES[flag] for flag in sorted(flags))
@@ -754,7 +749,7 @@ class _Loader:
                     continue
                 else:
                     found = formats.read_value(
-                        value, format, is_strict_json=True, base=document.folder
+                        value, format, is_strict_json=True, file=document.file
                     )
                     for run in found:
                         place = f" {run.locator}" if run.locator else ""

@@ -289,6 +289,22 @@ def is_receipt(path: str | Path) -> bool:
     return start.lstrip().startswith(b"{") and KIND.encode() in start
 
 
+def folder_of(path: str | Path, receipt: Mapping[str, Any]) -> Path:
+    """The folder that a receipt's relative paths start from.
+
+    That of the receipt itself, also when a link in another folder leads to it; that of the link
+    when only there every file that the receipt names is found.
+    """
+    from toolscore_pipeline.formats.receipts import folders_of
+
+    folders = folders_of(Path(path))
+    if len(folders) == 1 or _form_problems(receipt):
+        return folders[0]
+    names = [entry["path"] for entry in receipt["inputs"].values()]
+    whole = (at for at in folders if all((at / name).exists() for name in names))
+    return next(whole, folders[0])
+
+
 def verify_receipt(receipt: Mapping[str, Any], base: str | Path | None = None) -> list[str]:
     """Check a receipt against itself and the files it names.
 
@@ -629,7 +645,8 @@ def regrade(
         }
         if gold is not None and _declares_weights(gold):
             instead["applied_weights"] = None
-        inputs = inputs_of(receipt, source.parent, settings=settings, **instead)
+        folder = folder_of(source, receipt)
+        inputs = inputs_of(receipt, folder, settings=settings, **instead)
     result = grade_runs([inputs.run], inputs.judgment)[0]
     named: dict[str, Any] = {
         name: value for name, value in inputs.settings.items() if value is not None
@@ -647,7 +664,7 @@ def regrade(
 
 def _problems_of(receipt: Mapping[str, Any], source: Path, instead: Mapping[str, Any]) -> list[str]:
     """What is wrong with a receipt to be regraded; inputs that are replaced may have changed."""
-    problems = verify_receipt(receipt, source.parent)
+    problems = verify_receipt(receipt, folder_of(source, receipt))
     if _form_problems(receipt):
         return problems
     replaced = {"honesty_config" if name.startswith("honesty") else name for name in instead}

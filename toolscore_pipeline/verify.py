@@ -178,7 +178,12 @@ def verify_receipt_file(path: str | Path, *, regrade: bool = False) -> Verificat
         path: the receipt.
         regrade: score the trace again and compare every number.
     """
-    from toolscore_pipeline.receipts import encode_receipt, load_receipt, verify_receipt
+    from toolscore_pipeline.receipts import (
+        encode_receipt,
+        folder_of,
+        load_receipt,
+        verify_receipt,
+    )
 
     path = Path(path)
     found = Verification(str(path), "receipt")
@@ -188,7 +193,7 @@ def verify_receipt_file(path: str | Path, *, regrade: bool = False) -> Verificat
     except (InputError, OSError) as error:
         found.breaks("receipt", path.name, getattr(error, "reason", None) or str(error))
         return found
-    problems = verify_receipt(receipt, path.parent)
+    problems = verify_receipt(receipt, folder_of(path, receipt))
     roles = {f"{role}:": role for role in receipt.get("inputs") or {}}
     for problem in problems:
         role = roles.get(problem.split(" ", 1)[0])
@@ -219,14 +224,14 @@ def _verify_result(
 ) -> None:
     """Hold the result block against what the inputs give now."""
     from toolscore_pipeline.evidence_tables import evidence_sha256
-    from toolscore_pipeline.receipts import contract_sha256, inputs_of
+    from toolscore_pipeline.receipts import contract_sha256, folder_of, inputs_of
 
     result = receipt["result"]
     if not {"trace", "gold"} <= receipt["inputs"].keys():
         found.skips("evidence", path.name, "the receipt names no trace or no gold file")
         return
     try:
-        inputs = inputs_of(receipt, path.parent)
+        inputs = inputs_of(receipt, folder_of(path, receipt))
     except ToolscoreError as error:
         found.breaks("evidence", path.name, str(error))
         return

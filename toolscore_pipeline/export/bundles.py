@@ -120,7 +120,7 @@ def _trace_of_receipt(source: Path) -> Iterator[tuple[Path, str, str]]:
     if source.suffix != ".json" or not is_receipt(source):
         return
     trace = json.loads(source.read_bytes())["inputs"]["trace"]
-    file = format.trace_file(trace, source.parent)
+    file = format.trace_file(trace, source)
     if file is not None:
         yield file, trace["path"], trace["sha256"]
 

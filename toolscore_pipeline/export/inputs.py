@@ -218,16 +218,16 @@ def _of_receipt(path: Path, variant: str) -> list[dict[str, Any]]:
     """The record of a receipt's trace, graded again as the receipt says."""
     from toolscore_pipeline.api import grade_runs
     from toolscore_pipeline.loading import DEFAULT_TASK_PATTERN, stem_of
-    from toolscore_pipeline.receipts import inputs_of, load_receipt, verify_receipt
+    from toolscore_pipeline.receipts import folder_of, inputs_of, load_receipt, verify_receipt
 
     receipt = load_receipt(path)
-    problems = verify_receipt(receipt, path.parent)
+    problems = verify_receipt(receipt, folder_of(path, receipt))
     if not problems and receipt["settings"].get("final_answer_sha256") is not None:
         problem = "the evaluation had a final answer given from outside"
         problems = [f"{problem}, which a receipt does not hold; export its trace"]
     if problems:
         raise ReceiptMismatchError("; ".join(problems), path=path)
-    inputs = inputs_of(receipt, path.parent)
+    inputs = inputs_of(receipt, folder_of(path, receipt))
     trace, gold = inputs.files["trace"], inputs.files["gold"]
     result = grade_runs([inputs.run], inputs.judgment)[0]
     run = dict(result.run)

@@ -108,7 +108,7 @@ def read_value(
     format: str = AUTO,
     *,
     is_strict_json: bool = False,
-    base: Path | None = None,
+    file: Path | None = None,
 ) -> list[Run]:
     """The runs in a parsed JSON value or an SDK's object.
 
@@ -116,7 +116,7 @@ def read_value(
         value: parsed JSON, an object with ``model_dump()``, or lists and objects of those.
         format: a format's name, or ``auto``.
         is_strict_json: the value came out of strict JSON, so it needs no conversion or check.
-        base: the document's folder, for formats that name other files (receipts).
+        file: the document's file, for formats that name other files (receipts).
 
     Returns:
         The runs in input order; never empty.
@@ -137,7 +137,7 @@ def read_value(
     module: Any = formats()[chosen.format]
     # Only a receipt names another file.
     reads_files = getattr(module, "READS_FILES", False)
-    runs: list[Run] = list(module.read(value, base) if reads_files else module.read(value))
+    runs: list[Run] = list(module.read(value, file) if reads_files else module.read(value))
     if not runs:
         raise InputError(f"nothing to read as {chosen.format} in {_shape(value)}")
     if format != AUTO and value and not any(run.calls or run.status == "error" for run in runs):

@@ -26,12 +26,12 @@ def detect(value: Any) -> Detection | None:
     return None
 
 
-def read(value: Any, base: Path | None = None) -> list[Run]:
+def read(value: Any, file: Path | None = None) -> list[Run]:
     """The runs in the trace that the receipt names.
 
     Args:
         value: the receipt.
-        base: the receipt's folder; its trace is looked for from the current folder and from there.
+        file: the receipt's file; its trace is looked for from the current folder and from there.
 
     Raises:
         ReceiptMismatchError: when the trace's bytes are not those that were evaluated.
@@ -43,7 +43,7 @@ def read(value: Any, base: Path | None = None) -> list[Run]:
     trace = inputs.get("trace") if isinstance(inputs, dict) else None
     if not isinstance(trace, dict) or not isinstance(trace.get("path"), str):
         raise InputError("the receipt names no trace", json_path="$.inputs.trace.path")
-    found = trace_file(trace, base)
+    found = trace_file(trace, file)
     if found is None:
         raise InputError(
             f"the receipt's trace {trace['path']!r} does not exist",
@@ -65,7 +65,7 @@ def read(value: Any, base: Path | None = None) -> list[Run]:
     name = id_text(settings.get("format")) if isinstance(settings, dict) else None
     known = {*formats.formats(), *formats.ALIASES}
     runs = formats.read_value(
-        parsed, name if name in known else formats.AUTO, is_strict_json=True, base=found.parent
+        parsed, name if name in known else formats.AUTO, is_strict_json=True, file=found
     )
     for run in runs:
         run.attributes = {
@@ -77,22 +77,31 @@ def read(value: Any, base: Path | None = None) -> list[Run]:
     return runs
 
 
-def trace_file(trace: Mapping[str, Any], base: Path | None) -> Path | None:
+def trace_file(trace: Mapping[str, Any], file: Path | None) -> Path | None:
     """The trace that a receipt names; None when it is not there.
 
     Args:
         trace: its ``path`` and ``sha256`` in the receipt.
-        base: the receipt's folder. The trace is looked for from the current folder, from there, and
-            beside the receipt by its hash, as an export keeps it.
+        file: the receipt's file. The trace is looked for from the current folder, from the
+            receipt's, and beside the receipt by its hash, as an export keeps it.
     """
     named, sha256 = Path(trace["path"]), str(trace.get("sha256"))
     places = [named]
-    if base is not None:
+    for base in folders_of(file) if file is not None else ():
         if not named.is_absolute():
             places += [base / named, base / named.name]
         if _HASH.fullmatch(sha256):
             places += sorted(base.glob(f"{sha256}*"))
     return next((place for place in places if place.is_file()), None)
+
+
+def folders_of(file: Path) -> list[Path]:
+    """The folders that relative paths in a file may start from, the likeliest first.
+
+    They start from the folder of the file itself, wherever a link to it lies. Tools that keep data
+    in a store lay a link for every file; then they lead on from the link.
+    """
+    return [file.resolve().parent, file.parent] if file.is_symlink() else [file.parent]
 
 
 _HASH = re.compile(r"[0-9a-f]{64}")
