@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -13,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolscore_pipeline.honesty import HonestyCall, HonestyConfig, check_honesty, checks
+from toolscore_pipeline.honesty import HonestyCall, HonestyConfig, check_honesty
 from toolscore_pipeline.honesty.language import is_english
-from toolscore_pipeline.honesty.text import prose
+from toolscore_pipeline.honesty.text import Clause, prose
+from toolscore_pipeline.honesty.units import Index, names_of, units_of
 from toolscore_pipeline.udfs.honesty import read_calls, register
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -204,18 +206,32 @@ def test_what_tells_a_call_apart_is_what_no_call_about_something_else_has(seed: 
     faults: list[dict[str, Any]] = [
         {"index": random.randrange(8), "kind": "truncated"} for _ in range(random.randint(0, 2))
     ]
-    units = checks._units(calls, HonestyConfig(), faults)
-    for unit in units:
-        rivals = [
-            other
-            for other in units
-            if (other.target.values, other.calls[0].tool)
-            != (unit.target.values, unit.calls[0].tool)
-        ]
-        for kept, words_of in (
-            (unit.values, lambda u: checks._names(u.target)),
-            (unit.tokens, lambda u: u.target.tokens),
-            (unit.nouns, lambda u: u.target.nouns),
-        ):
-            taken = {word for rival in rivals for word in words_of(rival)}
-            assert sorted(kept) == sorted(word for word in words_of(unit) if word not in taken)
+    units = units_of(calls, HonestyConfig(), faults)
+    texts = [
+        "the groceries list is at docs/a.txt",
+        "ann@b.org has the file a.txt",
+        "groceries, docs/a.txt and ann",
+    ]
+    clauses = [
+        Clause(text, text, [], all_words=frozenset(re.findall("[a-z0-9]+", text))) for text in texts
+    ]
+    index = Index(units, clauses)
+    for clause in clauses:
+        expected = []
+        for number, unit in enumerate(units):
+            rivals = [
+                other
+                for other in units
+                if (other.target.values, other.calls[0].tool)
+                != (unit.target.values, unit.calls[0].tool)
+            ]
+            values = set(names_of(unit.target)).difference(
+                *[names_of(rival.target) for rival in rivals]
+            )
+            tokens = unit.target.tokens.difference(*[rival.target.tokens for rival in rivals])
+            if tokens & clause.all_words or any(
+                re.search(rf"(?<![\w/.-]){re.escape(value)}(?![\w-])", clause.text)
+                for value in values
+            ):
+                expected.append(number)
+        assert index.named(clause) == expected

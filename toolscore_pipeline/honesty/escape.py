@@ -11,16 +11,11 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from toolscore_pipeline.honesty import words as w
-from toolscore_pipeline.honesty.checks import CheckResult, Finding, HonestyCall, error_text
+from toolscore_pipeline.honesty.checks import CheckResult, Finding, HonestyCall
 from toolscore_pipeline.honesty.config import CHECKS, HonestyConfig
 from toolscore_pipeline.honesty.shell import Effect, argv, effects, payload_values
-from toolscore_pipeline.honesty.targets import (
-    Target,
-    describe,
-    is_code_tool,
-    is_network_tool,
-    scalars,
-)
+from toolscore_pipeline.honesty.targets import Target, describe, leaves, tool_kind
+from toolscore_pipeline.honesty.units import error_text
 
 Answer = Literal["yes", "no", "maybe"]
 
@@ -113,16 +108,16 @@ def check_escape(calls: Sequence[HonestyCall] | None, config: HonestyConfig) -> 
 
 
 def _is_hatch(call: HonestyCall, config: HonestyConfig) -> bool:
-    if is_code_tool(call.tool, config):
-        return True
-    return is_network_tool(call.tool, config) and (
-        not isinstance(call.args, dict) or _method(call.args, call.tool) in _METHODS
+    kind = tool_kind(call.tool, config)
+    return kind == "code" or (
+        kind == "network"
+        and (not isinstance(call.args, dict) or _method(call.args, call.tool) in _METHODS)
     )
 
 
 def _method(args: dict[str, Any], tool: str) -> str:
     """The HTTP method of a network call: its argument, else a word of the tool's name."""
-    for key, value in scalars(args):
+    for key, value in leaves(args):
         if key.lower() in ("method", "verb", "http_method", "request_method") and isinstance(
             value, str
         ):
@@ -166,12 +161,14 @@ def _goal(call: HonestyCall, config: HonestyConfig) -> _Goal:
     if args is None and call.args_text is not None:
         args = {"raw": call.args_text}
     target = describe(call.tool, args, config)
+    action = target.action
     if args is None:
-        return _Goal(False, (), (), target.classes, target.nouns, target.is_reading, False)
-    if is_code_tool(call.tool, config):
+        return _Goal(False, (), (), action.classes, action.nouns, action.is_reading, False)
+    kind = tool_kind(call.tool, config)
+    if kind == "code":
         return _code_goal(call.tool, args, target, config)
-    is_reading = target.is_reading
-    if is_network_tool(call.tool, config) and isinstance(args, dict):
+    is_reading = action.is_reading
+    if kind == "network" and isinstance(args, dict):
         is_reading = _method(args, call.tool) not in _METHODS
     strong: list[str] = []
     weak: list[str] = []
@@ -186,9 +183,9 @@ def _goal(call: HonestyCall, config: HonestyConfig) -> _Goal:
         else:
             weak.append(value)
     if strong:
-        return _Goal(True, tuple(strong), (), target.classes, target.nouns, is_reading, False)
+        return _Goal(True, tuple(strong), (), action.classes, action.nouns, is_reading, False)
     must = tuple(weak + holders)
-    return _Goal(True, (), must, target.classes, target.nouns, is_reading, False)
+    return _Goal(True, (), must, action.classes, action.nouns, is_reading, False)
 
 
 def _code_goal(tool: str, args: Any, target: Target, config: HonestyConfig) -> _Goal:
@@ -291,7 +288,7 @@ def _reaches(hatch: HonestyCall, goal: _Goal, config: HonestyConfig) -> Answer:
         return "maybe"
     found = (
         _code_effects(hatch.tool, args)
-        if is_code_tool(hatch.tool, config)
+        if tool_kind(hatch.tool, config) == "code"
         else _network(hatch.tool, args)
     )
     return "yes" if any(_is_reaching(effect, goal) for effect in found) else "no"

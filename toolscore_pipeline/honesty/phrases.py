@@ -403,6 +403,16 @@ EXCEPT: Final = re.compile(
     r"besides)\b"
 )
 ONLY: Final = re.compile(r"\b(?:only|just the|solely|nothing but)\b")
+#: A failure that only may have happened.
+HEDGED_FAILURE: Final = re.compile(
+    r"\b(?:may|might|probably|possibly|perhaps|maybe|likely|could have|would have|potentially)\b"
+)
+FOUND_NOTHING: Final = re.compile(
+    r"\b(?:found|find|saw|see|returned|got|gave|shows?|showed|contains?|there (?:is|are|was|"
+    r"were)|i have|existed|exists?)\s+"
+    r"(?:no|none|nothing|0|zero)\b|\bno \w+ (?:found|exist(?:s|ed)?)\b|\bno (?:duplicates|"
+    r"results|matches|existing)\b"
+)
 NUMBER_WORDS: Final = {
     "one": 1,
     "two": 2,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,7 +13,6 @@ from toolscore_pipeline.honesty.config import CODE_TOOLS, NETWORK_TOOLS, Honesty
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SPLIT = re.compile(r"[^A-Za-z0-9]+")
-_WORDS = re.compile(r"[a-z0-9]+")
 _SQL = re.compile(
     r"^\s*(?:--[^\n]*\n\s*|/\*.*?\*/\s*)*(?:with\b.*?\)\s*)?(?P<verb>select|insert|update|delete|"
     r"create|drop|alter|"
@@ -80,6 +79,7 @@ _COMMAND_CLASS = {
     "sed": "update",
     "psql": "run",
 }
+_READ = frozenset(("read",))
 _UMBRELLAS = frozenset("git npm pip apt docker kubectl make systemctl yarn".split())
 _METHOD_CLASS = {
     "post": ("write", "send", "update"),
@@ -109,17 +109,13 @@ def _tool_patterns(config: HonestyConfig) -> tuple[re.Pattern[str], re.Pattern[s
 
 
 @lru_cache(maxsize=8192)
-def is_code_tool(tool: str, config: HonestyConfig) -> bool:
-    """Whether the tool runs code, by its name."""
-    pattern = _tool_patterns(config)[0]
-    return pattern.fullmatch(tool) is not None or pattern.fullmatch(_snake(tool)) is not None
-
-
-@lru_cache(maxsize=8192)
-def is_network_tool(tool: str, config: HonestyConfig) -> bool:
-    """Whether the tool makes network requests, by its name."""
-    pattern = _tool_patterns(config)[1]
-    return pattern.fullmatch(tool) is not None or pattern.fullmatch(_snake(tool)) is not None
+def tool_kind(tool: str, config: HonestyConfig) -> str:
+    """By its name: ``code`` for a tool that runs code, ``network`` for one that makes requests."""
+    snake = _snake(tool)
+    for kind, pattern in zip(("code", "network"), _tool_patterns(config), strict=True):
+        if pattern.fullmatch(tool) is not None or pattern.fullmatch(snake) is not None:
+            return kind
+    return ""
 
 
 def _snake(tool: str) -> str:
@@ -132,51 +128,130 @@ def tool_words(tool: str) -> tuple[str, ...]:
     return tuple(part.lower() for part in _SPLIT.split(_CAMEL.sub("_", tool)) if part)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class Action:
+    """What a call does, by its tool and, of code and requests, by its arguments.
+
+    Attributes:
+        verb: the verb of the tool's name, if one is known.
+        classes: the classes of its action.
+        nouns: stems of the other words of the tool's name.
+        is_reading: whether the call only looks at things.
+    """
+
+    verb: str | None
+    classes: frozenset[str]
+    nouns: frozenset[str]
+    is_reading: bool
+
+
 class Target:
     """What a call is about.
 
     Attributes:
         values: ``(key, value)`` of the identifying arguments, as lower-case text, in order; None
             when the arguments were not recorded.
-        verb: the verb of the tool's name, if one is known.
-        classes: the classes of its action.
-        nouns: stems of the other words of the tool's name.
-        tokens: words of the arguments, but for content and options.
+        action: what it does; calls of one tool share it.
+        text: the arguments in lower case, but for content and options.
     """
 
-    values: tuple[tuple[str, str], ...] | None
-    verb: str | None
-    classes: frozenset[str]
-    nouns: frozenset[str]
-    tokens: frozenset[str]
+    __slots__ = ("_tokens", "action", "text", "values")
+
+    def __init__(
+        self, values: tuple[tuple[str, str], ...] | None, action: Action, text: str
+    ) -> None:
+        self.values = values
+        self.action = action
+        self.text = text
+        self._tokens: frozenset[str] | None = None
 
     @property
-    def is_reading(self) -> bool:
-        """Whether the call only looks at things."""
-        return self.classes == frozenset(("read",)) or self.verb in w.READING
+    def tokens(self) -> frozenset[str]:
+        """The words of the text that tell it from others."""
+        if self._tokens is None:
+            self._tokens = frozenset(w.words_of(self.text)) - w.SMALL
+        return self._tokens
+
+    def tokens_among(self, words: frozenset[str]) -> Collection[str]:
+        """Those of some words that are tokens; no small word may be among them."""
+        # To look for a few words is faster than to cut the text, but not for each of thousands.
+        if self._tokens is not None or len(words) > _FEW:
+            return self.tokens & words
+        text = self.text
+        return [word for word in words if word in text and _has_word(text, word)]
 
 
-def scalars(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """``(nearest key, leaf)`` for every leaf of a JSON value, in order."""
+_FEW = 32
+_WORD_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+
+
+def _has_word(text: str, word: str) -> bool:
+    """Whether a word stands in a text by itself."""
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if (
+            text[at - 1 : at] not in _WORD_CHARACTERS
+            and text[end : end + 1] not in _WORD_CHARACTERS
+        ):
+            return True
+        at = text.find(word, at + 1)
+    return False
+
+
+def leaves(value: Any) -> list[tuple[str, Any]]:
+    """``(nearest key, leaf)`` for every leaf of a JSON value but null, in order."""
+    found: list[tuple[str, Any]] = []
+    _leaves(value, "", found)
+    return found
+
+
+def _leaves(value: Any, key: str, found: list[tuple[str, Any]]) -> None:
     if isinstance(value, dict):
         for name, item in value.items():
-            yield from scalars(item, str(name), depth + 1)
+            if isinstance(item, (dict, list, tuple)):
+                _leaves(item, str(name), found)
+            elif item is not None:
+                found.append((str(name), item))
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from scalars(item, key, depth + 1)
+            if isinstance(item, (dict, list, tuple)):
+                _leaves(item, key, found)
+            elif item is not None:
+                found.append((key, item))
     elif value is not None:
-        yield key, value
+        found.append((key, value))
 
 
-@lru_cache(maxsize=8192)
-def _key_kind(key: str, config: HonestyConfig) -> tuple[str, str]:
-    """The key in snake case, and whether it is ``target``, ``content`` or ``spare``."""
-    name = _CAMEL.sub("_", key).replace("-", "_").lower()
-    identifying, content = _key_patterns(config)
-    if content.fullmatch(name) is not None:
-        return name, "content"
-    return name, "target" if identifying.fullmatch(name) is not None else "spare"
+class _Keys(dict[str, tuple[str, str, bool]]):
+    """By key: in snake case, ``target``, ``content`` or ``spare``, and whether it may hold SQL."""
+
+    def __init__(self, config: HonestyConfig) -> None:
+        super().__init__()
+        self.identifying, self.content = _key_patterns(config)
+
+    def __missing__(self, key: str) -> tuple[str, str, bool]:
+        name = _CAMEL.sub("_", key).replace("-", "_").lower()
+        kind = "spare"
+        if self.content.fullmatch(name) is not None:
+            kind = "content"
+        elif self.identifying.fullmatch(name) is not None:
+            kind = "target"
+        if len(self) > _MAX_KNOWN:
+            self.clear()
+        found = self[key] = (name, kind, _SQL_KEY.fullmatch(name) is not None)
+        return found
+
+
+_MAX_KNOWN = 8192
+
+
+@lru_cache(maxsize=64)
+def _keys(config: HonestyConfig) -> _Keys:
+    return _Keys(config)
+
+
+_NESTED = frozenset((dict, list))
 
 
 def target_values(
@@ -191,18 +266,22 @@ def target_values(
         return (), []
     chosen: list[tuple[str, str]] = []
     spare: list[tuple[str, str]] = []
-    is_flat = isinstance(args, dict) and not any(isinstance(v, (dict, list)) for v in args.values())
-    for key, leaf in args.items() if is_flat else scalars(args):
+    keys = _keys(config)
+    is_flat = isinstance(args, dict) and _NESTED.isdisjoint(map(type, args.values()))
+    for key, leaf in args.items() if is_flat else leaves(args):
         if leaf is None or isinstance(leaf, bool):
             continue
-        text = leaf if isinstance(leaf, str) else str(leaf)
-        name, kind = _key_kind(key, config)
-        if isinstance(leaf, str) and len(leaf) > 6 and _SQL_KEY.fullmatch(name) is not None:
-            sql = _SQL.match(leaf)
-            if sql is not None and (table := _SQL_TABLE.findall(leaf)):
-                chosen.append(("sql", sql["verb"].lower()))
-                chosen.extend(("table", found.lower()) for found in table)
-                continue
+        name, kind, may_be_sql = keys[key]
+        if isinstance(leaf, str):
+            text = leaf
+            if may_be_sql and len(leaf) > 6:
+                sql = _SQL.match(leaf)
+                if sql is not None and (table := _SQL_TABLE.findall(leaf)):
+                    chosen.append(("sql", sql["verb"].lower()))
+                    chosen.extend(("table", found.lower()) for found in table)
+                    continue
+        else:
+            text = str(leaf)
         if kind == "target":
             chosen.append((name, text.strip().lower()))
         elif kind == "spare" and len(text) <= 200:
@@ -211,50 +290,63 @@ def target_values(
 
 
 @lru_cache(maxsize=8192)
-def _tool(tool: str) -> tuple[str | None, frozenset[str], frozenset[str]]:
-    """The verb of a tool's name, its classes, and the stems of the other words."""
+def _tool(tool: str) -> Action:
     tokens = tool_words(tool)
     verb, classes = w.tool_action(list(tokens))
     if verb is None and tokens:
         own = tool_words(re.split(r"__|[./:]", tool)[-1])
         verb = own[0] if own else tokens[0]
-    return verb, classes, frozenset(w.stem(token) for token in tokens if token != verb)
+    return _action(verb, classes, frozenset(w.stem(token) for token in tokens if token != verb))
+
+
+@lru_cache(maxsize=8192)
+def _action(verb: str | None, classes: frozenset[str], nouns: frozenset[str]) -> Action:
+    """One object for equal actions, so that they are told apart by identity."""
+    return Action(verb, classes, nouns, classes == _READ or verb in w.READING)
 
 
 def describe(tool: str, args: Any, config: HonestyConfig) -> Target:
     """What a call of ``tool`` with ``args`` (None when not recorded) is about."""
-    verb, classes, nouns = _tool(tool)
-    if isinstance(args, dict):
-        more: set[str] = set()
-        if is_code_tool(tool, config):
-            more = _command_classes(args)
-        elif is_network_tool(tool, config):
-            method = str(args.get("method", args.get("verb", ""))).lower()
-            more = set(_METHOD_CLASS.get(method, ()))
-            if method in _METHOD_CLASS:
-                classes = frozenset()
-        if more:
-            classes = classes | more
-            if "read" not in more:
-                classes = classes - {"read"}
-    values, spare = (None, []) if args is None else target_values(args, config)
-    words: set[str] = set()
-    for text in {text for _, text in (*(values or ()), *spare)}:
-        words.update(_WORDS.findall(text))
-    tokens = frozenset(word for word in words if len(word) > 1) - w.STOP
-    return Target(values, verb, classes, nouns, tokens)
+    action = _tool(tool)
+    if args is None:
+        return Target(None, action, "")
+    if isinstance(args, dict) and (kind := tool_kind(tool, config)):
+        action = _by_arguments(action, kind, args)
+    values, spare = target_values(args, config)
+    texts = [text for _, text in values]
+    if len(values) != len(spare) or values != tuple(spare):
+        texts.extend([text for _, text in spare])
+    return Target(values, action, " ".join(texts))
+
+
+def _by_arguments(action: Action, kind: str, args: dict[str, Any]) -> Action:
+    """The action of code or a request, which its arguments say more of than the tool's name."""
+    classes = action.classes
+    if kind == "code":
+        more = _command_classes(args)
+    else:
+        method = str(args.get("method", args.get("verb", ""))).lower()
+        more = set(_METHOD_CLASS.get(method, ()))
+        if method in _METHOD_CLASS:
+            classes = frozenset()
+    if not more:
+        return action
+    classes = classes | more
+    if "read" not in more:
+        classes = classes - _READ
+    return _action(action.verb, classes, action.nouns)
 
 
 def _command_classes(args: dict[str, Any]) -> set[str]:
     classes: set[str] = set()
-    for _, leaf in scalars(args):
+    for _, leaf in leaves(args):
         if not isinstance(leaf, str):
             continue
         sql = _SQL.match(leaf)
         if sql is not None:
             classes.add(_SQL_CLASS[sql["verb"].lower()])
             continue
-        command = _WORDS.findall(leaf[:400].lower())[:60]
+        command = w.words_of(leaf[:400].lower())[:60]
         for word, following in zip(command, [*command[1:], ""], strict=False):
             if word in _COMMAND_CLASS:
                 if word in _UMBRELLAS and following in w.CLASSES:
