@@ -450,6 +450,24 @@ def test_markdown_shows_markup_in_a_trace_as_text() -> None:
     assert markdown_text("# a") == r"\# a"
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("fixes #12", "fixes #&#8203;12"),
+        ("#12", r"\#&#8203;12"),
+        ("other/project#3", "other/project#&#8203;3"),
+        ("see gh-7", "see gh-&#8203;7"),
+        ("by @name", "by @&#8203;name"),
+        ("@team/people", "@&#8203;team/people"),
+        ("one@example.com", "one@&#8203;example.com"),
+        ("C# and #tag, 3 @ 5, high-5", "C# and #tag, 3 @ 5, high-5"),
+        ("a://b", "a&#58;//b"),
+    ],
+)
+def test_markdown_names_no_issue_and_no_person(written: str, shown: str) -> None:
+    assert markdown_text(written) == shown
+
+
 def test_every_markdown_table_row_has_the_columns_of_its_header() -> None:
     width = 0
     for line in everywhere(poisoned("a | b \\| c \\"))["markdown"].splitlines():

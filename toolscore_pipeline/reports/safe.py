@@ -64,17 +64,23 @@ def call_text(tool: str, args: Any, limit: int = 240) -> str:
 
 _MARKDOWN = re.compile(r"([\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^[#+>=-])")
 
+# What GitHub makes links of once the text is rendered, and pings people by. It undoes escapes and
+# entities first, so that only a character in between helps; the one put there is invisible.
+_REFERENCE = re.compile(r"@(?=[A-Za-z0-9])|#(?=[0-9])|\bgh-(?=[0-9])", re.IGNORECASE)
+_BREAK = "&#8203;"
+
 
 def markdown_text(text: str) -> str:
     """Plain text escaped for Markdown, also in a table cell.
 
-    No markup, tag, mention, formula or link is left. What cannot act, such as the underscore inside
-    a name, stays as it is, so that the text can be searched for.
+    No markup, tag, mention, issue, formula or link is left. What cannot act, such as the underscore
+    inside a name, stays as it is, so that the text can be searched for.
     """
     text = text.replace("&", "&amp;").replace("<", "&lt;")
     text = _MARKDOWN.sub(r"\\\1", text)
-    # GitHub links bare addresses and pings people named in a text.
-    return text.replace("@", "&#64;").replace("://", "&#58;//").replace("www.", "www&#46;")
+    text = _REFERENCE.sub(rf"\g<0>{_BREAK}", text)
+    # GitHub links bare addresses too, but looks for them in the text as it is written.
+    return text.replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
 def csv_cell(value: Any) -> Any:
