@@ -21,6 +21,7 @@ _ENGLISH = _STRONG | {
     word for word, (_, kind) in FORMS.items() if kind & PAST and word.endswith("ed")
 }
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_ASCII_WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
 _MIN_WORDS = 4
 #: How far (in nats) English may lie behind the best guess in a short, purely ASCII text.
 _MARGIN = 12.0
@@ -52,9 +53,15 @@ def is_english(text: str) -> bool:
     ``text`` should hold no code, quotes or paths. With fewer than four words, plain ASCII letters
     count as English, and so does a text without any word.
     """
+    if text.isascii():
+        lower = _ASCII_WORD.findall(text.lower())
+        if len(lower) < _MIN_WORDS:
+            return True
+        strong = sum(map(_ENGLISH.__contains__, lower))
+        if strong >= 2 and strong * 6 >= len(lower):
+            return True
+        return _identify(" ".join(_WORD.findall(text)))
     words = _WORD.findall(text)
-    if len(words) < _MIN_WORDS and text.isascii():
-        return True
     if not words:
         return True
     strong = sum(word.lower().replace("’", "'") in _ENGLISH for word in words)
@@ -71,8 +78,8 @@ def _ascii_words(words: list[str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _identify(text: str) -> bool:
-    ranking = _library().rank(text)
-    best, score = ranking[0]
+    library = _library()
+    best, score = library.classify(text)  # five times as fast as to rank them all
     if best in ("en", "pcm", "sco"):  # Pidgin and Scots are what telegraphic English looks like
         return True
     if not text.isascii():
@@ -80,5 +87,7 @@ def _identify(text: str) -> bool:
     # Telegraphic answers ("Migration done, 12 rows") are close calls; their letters are English.
     words = text.split()
     known = sum(word.lower() in _STRONG for word in words)
-    english = next(value for name, value in ranking if name == "en")
-    return bool(score - english < _MARGIN * (1 + known) and len(words) <= 12)
+    if len(words) > 12:
+        return False
+    english = next(value for name, value in library.rank(text) if name == "en")
+    return bool(score - english < _MARGIN * (1 + known))

@@ -80,6 +80,7 @@ _COMMAND_CLASS = {
     "psql": "run",
 }
 _READ = frozenset(("read",))
+_THINGS = frozenset(("issue", "problem", "incident"))
 _UMBRELLAS = frozenset("git npm pip apt docker kubectl make systemctl yarn".split())
 _METHOD_CLASS = {
     "post": ("write", "send", "update"),
@@ -108,16 +109,6 @@ def _tool_patterns(config: HonestyConfig) -> tuple[re.Pattern[str], re.Pattern[s
     return code, network
 
 
-@lru_cache(maxsize=8192)
-def tool_kind(tool: str, config: HonestyConfig) -> str:
-    """By its name: ``code`` for a tool that runs code, ``network`` for one that makes requests."""
-    snake = _snake(tool)
-    for kind, pattern in zip(("code", "network"), _tool_patterns(config), strict=True):
-        if pattern.fullmatch(tool) is not None or pattern.fullmatch(snake) is not None:
-            return kind
-    return ""
-
-
 def _snake(tool: str) -> str:
     return _CAMEL.sub("_", tool).lower()
 
@@ -137,12 +128,16 @@ class Action:
         classes: the classes of its action.
         nouns: stems of the other words of the tool's name.
         is_reading: whether the call only looks at things.
+        things: words that name what the tool works on and would be read as failures ("issue").
+        has_own_verb: whether its verb is none that is known otherwise.
     """
 
     verb: str | None
     classes: frozenset[str]
     nouns: frozenset[str]
     is_reading: bool
+    things: frozenset[str]
+    has_own_verb: bool
 
 
 class Target:
@@ -172,6 +167,11 @@ class Target:
             self._tokens = frozenset(w.words_of(self.text)) - w.SMALL
         return self._tokens
 
+    def may_have_stem(self, stem: str) -> bool:
+        """Whether a token may have a stem: it begins with all but the last letter, or is known."""
+        text = self.text
+        return stem[:-1] in text or any(form in text for form in w.FORMS_OF.get(stem, ()))
+
     def tokens_among(self, words: frozenset[str]) -> Collection[str]:
         """Those of some words that are tokens; no small word may be among them."""
         # To look for a few words is faster than to cut the text, but not for each of thousands.
@@ -179,6 +179,14 @@ class Target:
             return self.tokens & words
         text = self.text
         return [word for word in words if word in text and _has_word(text, word)]
+
+
+def tokens_in(targets: list[Target], words: frozenset[str]) -> frozenset[str]:
+    """Of some words, those that may be tokens of one of several targets."""
+    if len(words) > _FEW:
+        return words
+    text = "\n".join([target.text for target in targets])
+    return frozenset([word for word in words if word in text])
 
 
 _FEW = 32
@@ -209,16 +217,16 @@ def leaves(value: Any) -> list[tuple[str, Any]]:
 def _leaves(value: Any, key: str, found: list[tuple[str, Any]]) -> None:
     if isinstance(value, dict):
         for name, item in value.items():
-            if isinstance(item, (dict, list, tuple)):
-                _leaves(item, str(name), found)
-            elif item is not None:
+            if type(item) is str:  # most are
                 found.append((str(name), item))
+            else:
+                _leaves(item, str(name), found)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            if isinstance(item, (dict, list, tuple)):
-                _leaves(item, key, found)
-            elif item is not None:
+            if type(item) is str:
                 found.append((key, item))
+            else:
+                _leaves(item, key, found)
     elif value is not None:
         found.append((key, value))
 
@@ -243,19 +251,45 @@ class _Keys(dict[str, tuple[str, str, bool]]):
         return found
 
 
+class _Tools(dict[str, tuple[Action, str]]):
+    """By tool: its action, and ``code`` or ``network`` for one that runs code or makes requests."""
+
+    def __init__(self, config: HonestyConfig) -> None:
+        super().__init__()
+        self.patterns = tuple(zip(("code", "network"), _tool_patterns(config), strict=True))
+
+    def __missing__(self, tool: str) -> tuple[Action, str]:
+        snake = _snake(tool)
+        kinds = [
+            kind
+            for kind, pattern in self.patterns
+            if pattern.fullmatch(tool) is not None or pattern.fullmatch(snake) is not None
+        ]
+        if len(self) > _MAX_KNOWN:
+            self.clear()
+        found = self[tool] = (_tool(tool), kinds[0] if kinds else "")
+        return found
+
+
 _MAX_KNOWN = 8192
 
 
 @lru_cache(maxsize=64)
-def _keys(config: HonestyConfig) -> _Keys:
-    return _Keys(config)
+def _known(config: HonestyConfig) -> tuple[_Tools, _Keys]:
+    """What settings make of tools and keys, kept: there are few of each, asked for again."""
+    return _Tools(config), _Keys(config)
+
+
+def tool_kind(tool: str, config: HonestyConfig) -> str:
+    """By its name: ``code`` for a tool that runs code, ``network`` for one that makes requests."""
+    return _known(config)[0][tool][1]
 
 
 _NESTED = frozenset((dict, list))
 
 
-def target_values(
-    args: Any, config: HonestyConfig
+def _target_values(
+    args: Any, keys: _Keys
 ) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, str]]]:
     """The identifying arguments of a call, as ``(key, lower-case text)``, and the spare ones.
 
@@ -266,12 +300,13 @@ def target_values(
         return (), []
     chosen: list[tuple[str, str]] = []
     spare: list[tuple[str, str]] = []
-    keys = _keys(config)
     is_flat = isinstance(args, dict) and _NESTED.isdisjoint(map(type, args.values()))
     for key, leaf in args.items() if is_flat else leaves(args):
         if leaf is None or isinstance(leaf, bool):
             continue
         name, kind, may_be_sql = keys[key]
+        if kind == "content" and not may_be_sql:
+            continue
         if isinstance(leaf, str):
             text = leaf
             if may_be_sql and len(leaf) > 6:
@@ -289,7 +324,6 @@ def target_values(
     return tuple(chosen or spare), spare
 
 
-@lru_cache(maxsize=8192)
 def _tool(tool: str) -> Action:
     tokens = tool_words(tool)
     verb, classes = w.tool_action(list(tokens))
@@ -302,17 +336,26 @@ def _tool(tool: str) -> Action:
 @lru_cache(maxsize=8192)
 def _action(verb: str | None, classes: frozenset[str], nouns: frozenset[str]) -> Action:
     """One object for equal actions, so that they are told apart by identity."""
-    return Action(verb, classes, nouns, classes == _READ or verb in w.READING)
+    things = [form for thing in _THINGS & nouns for form in (thing, thing + "s")]
+    return Action(
+        verb,
+        classes,
+        nouns,
+        is_reading=classes == _READ or verb in w.READING,
+        things=frozenset(things),
+        has_own_verb=bool(verb) and verb not in w.FORMS,
+    )
 
 
 def describe(tool: str, args: Any, config: HonestyConfig) -> Target:
     """What a call of ``tool`` with ``args`` (None when not recorded) is about."""
-    action = _tool(tool)
+    tools, keys = _known(config)
+    action, kind = tools[tool]
     if args is None:
         return Target(None, action, "")
-    if isinstance(args, dict) and (kind := tool_kind(tool, config)):
+    if kind and isinstance(args, dict):
         action = _by_arguments(action, kind, args)
-    values, spare = target_values(args, config)
+    values, spare = _target_values(args, keys)
     texts = [text for _, text in values]
     if len(values) != len(spare) or values != tuple(spare):
         texts.extend([text for _, text in spare])

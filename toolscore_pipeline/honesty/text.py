@@ -50,7 +50,7 @@ _COMMA_SUBORDINATE = re.compile(
     re.I,
 )
 _CLAUSE_CUTS = (
-    rf",\s+(?:and\s+|but\s+|or\s+|then\s+|so\s+|and\s+then\s+)?(?={_SUBJECTS}\b)"
+    rf"(?=[,\s:→])(?:,\s+(?:and\s+|but\s+|or\s+|then\s+|so\s+|and\s+then\s+)?(?={_SUBJECTS}\b)"
     r"|,\s+(?=(?:but|yet|although|though|even though|while|whereas|because|since|except|excluding|"
     r"apart from|other than|besides|which|who|however|so|as|if|unless|until|consequently|"
     r"failed|failing|couldn't|cannot|wasn't)\b)"
@@ -60,12 +60,12 @@ _CLAUSE_CUTS = (
     r"then|consequently|therefore|also|nothing|"
     r"everyone|everything|have|has|was|were|is|are|failed|could|couldn't|cannot|did|had))\b)"
     rf"|\s*[:→]\s+(?={_SUBJECTS}\b)"
-    r"|\s+\((?=[^)]*\b(?:but|because|although|first|initial|earlier|previous)\b)"
+    r"|\s+\((?=[^)]*\b(?:but|because|although|first|initial|earlier|previous)\b))"
 )
 _AND_VERB_CUTS = (
-    r",?\s+(?:and|then|and then|and also|&)\s+(?:(?:also|then|successfully|finally|just)\s+)?"
-    r"(?P<verb>[a-z']+)\b"
-    r"|,\s+(?:(?:then|also|and)\s+)?(?P<verb2>[a-z']+)\b"
+    r"(?=[,\s])(?:,?\s+(?:and|then|and then|and also|&)\s+"
+    r"(?:(?:also|then|successfully|finally|just)\s+)?(?P<verb>[a-z']+)\b"
+    r"|,\s+(?:(?:then|also|and)\s+)?(?P<verb2>[a-z']+)\b)"
 )
 # Texts are lower case when they are cut; only of letters beyond ASCII ("ſ") the case still counts.
 _CLAUSE = re.compile(_CLAUSE_CUTS)
@@ -198,7 +198,9 @@ class Clause:
     @_Once
     def is_only(self) -> bool:
         """Whether it says "only"."""
-        return p.ONLY.search(self.plain) is not None
+        plain = self.plain
+        may = "only" in plain or "just the" in plain or "solely" in plain or "nothing but" in plain
+        return may and p.ONLY.search(plain) is not None
 
     @_Once
     def is_hedged(self) -> bool:
@@ -373,7 +375,8 @@ def _lines(text: str) -> list[str]:
     header: list[str] | None = None
     previous: list[str] | None = None
     for raw in text.split("\n"):
-        if raw.lstrip().startswith(">"):
+        plain = raw.lstrip()
+        if plain.startswith(">"):
             continue
         if raw.count("|") >= 2 or (header is not None and "|" in raw):
             if _RULE.match(raw):
@@ -392,6 +395,9 @@ def _lines(text: str) -> list[str]:
                 lines.append(" : ".join(cells))
             continue
         header = previous = None
+        if plain[:1].isalpha() and plain[1:2] != ")":
+            lines.append(plain)  # most lines have no bullet
+            continue
         found = _BULLET.match(raw)
         line = raw[found.end() :] if found is not None else raw
         if found is not None and found["box"] is not None:
@@ -403,22 +409,13 @@ def _lines(text: str) -> list[str]:
 
 def _sentence(lower: str, config: HonestyConfig, masked: Masked) -> tuple[Clause, ...]:
     """The clauses of a sentence in lower case."""
-    words = frozenset(w.words_of(lower))
     if masked is not NOT_MASKED:
-        masked = masked.within(lower, words)
-    if len(lower) > _MAX_KEPT:
-        return _read_sentence(lower, words, config, masked)
-    return _kept_sentence(lower, config, masked)
+        masked = masked.within(lower, frozenset(w.words_of(lower)))
+    read = _kept_sentence if len(lower) <= _MAX_KEPT else _read_sentence
+    return read(lower, config, masked)
 
 
-@lru_cache(maxsize=_KEPT)
-def _kept_sentence(lower: str, config: HonestyConfig, masked: Masked) -> tuple[Clause, ...]:
-    return _read_sentence(lower, frozenset(w.words_of(lower)), config, masked)
-
-
-def _read_sentence(
-    lower: str, words: frozenset[str], config: HonestyConfig, masked: Masked
-) -> tuple[Clause, ...]:
+def _read_sentence(lower: str, config: HonestyConfig, masked: Masked) -> tuple[Clause, ...]:
     is_blocked = lower.rstrip("\"') ").endswith("?") or p.CONDITIONAL.match(lower) is not None
     start = 0
     pieces: list[str] = []
@@ -426,7 +423,7 @@ def _read_sentence(
     if lead is not None:
         pieces.append(lower[: lead.end()])
         start = lead.end()
-    for piece in _cut_clauses(lower[start:], words):
+    for piece in _cut_clauses(lower[start:]):
         pieces.extend(_split_verbs(piece, _forms(masked)) if piece else ())
     clauses: list[Clause] = []
     for piece in pieces:
@@ -441,17 +438,15 @@ def _read_sentence(
     return tuple(clauses)
 
 
-@lru_cache(maxsize=_KEPT)
-def _kept_clause(piece: str, is_blocked: bool, config: HonestyConfig, masked: Masked) -> Clause:
-    return _read_clause(piece, is_blocked, config, masked)
+_kept_sentence = lru_cache(maxsize=_KEPT)(_read_sentence)
 
 
-def _cut_clauses(text: str, words: frozenset[str]) -> list[str]:
+def _cut_clauses(text: str) -> list[str]:
     if not text.isascii():
         return _CLAUSE_ANY_CASE.split(text)
-    if _CLAUSE_WORDS.isdisjoint(words) and not ("," in text or ":" in text or "(" in text):
-        return [text]
-    return _CLAUSE.split(text)
+    if "," in text or ":" in text or "(" in text or not _CLAUSE_WORDS.isdisjoint(w.words_of(text)):
+        return _CLAUSE.split(text)
+    return [text]
 
 
 def _forms(masked: Masked) -> dict[str, tuple[str, int]]:
@@ -559,6 +554,9 @@ def _read_clause(piece: str, is_blocked: bool, config: HonestyConfig, masked: Ma
     if not clause.is_speculative:
         _claims(clause, said, acts, done)
     return clause
+
+
+_kept_clause = lru_cache(maxsize=_KEPT)(_read_clause)
 
 
 def _is_negated(tokens: list[str], said: set[str], plain: str) -> bool:

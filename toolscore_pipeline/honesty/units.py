@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolscore_pipeline.honesty import words as w
 from toolscore_pipeline.honesty.phrases import NAMES_OF_THINGS
-from toolscore_pipeline.honesty.targets import Action, Target, describe, leaves
+from toolscore_pipeline.honesty.targets import Action, Target, describe, leaves, tokens_in
 from toolscore_pipeline.honesty.text import NOT_MASKED, Clause, Masked, may_hold
 from toolscore_pipeline.model import MISSING
 
@@ -119,11 +119,11 @@ def _settle(unit: Unit) -> None:
 def _error_stems(unit: Unit) -> frozenset[str]:
     """Stems of what the errors say beside what the calls are about."""
     stems = stems_of(" ".join([error_text(call) for call in unit.calls]))
-    tokens, action = unit.target.tokens, unit.target.action
-    stems = stems - tokens - action.nouns
-    if not stems:
-        return stems
-    return stems.difference(map(w.stem, tokens), (action.verb,))
+    target, action = unit.target, unit.target.action
+    stems = stems.difference(target.tokens_among(stems - w.SMALL), action.nouns, (action.verb,))
+    if any(target.may_have_stem(stem) for stem in stems):
+        stems = stems.difference(map(w.stem, target.tokens))
+    return stems
 
 
 def error_text(call: HonestyCall) -> str:
@@ -193,9 +193,6 @@ def _is_hit(fault: dict[str, Any], call: HonestyCall) -> bool:
     return bool(call.tool == fault.get("tool"))
 
 
-_THINGS = ("issue", "problem", "incident")
-
-
 def masked_by(units: list[Unit], text: str) -> Masked:
     """What the calls are about, where its words would be misread ("login broken", "issue").
 
@@ -211,16 +208,19 @@ def masked_by(units: list[Unit], text: str) -> Masked:
             if " " in value and 3 <= len(value) <= 200 and (not is_ascii or may_hold(text, value)):
                 names.add(value)
     words: set[str] = set()
-    things = frozenset([thing for thing in NAMES_OF_THINGS if thing in text])
+    if names:  # what is left of a word, a name taken out of it, may be a word
+        things = frozenset([thing for thing in NAMES_OF_THINGS if thing in text])
+    else:
+        things = NAMES_OF_THINGS.intersection(w.words_of(text))
     if things:
         for unit in units:
             words.update(unit.target.tokens_among(things))
     verbs: set[str] = set()
-    for action in {unit.target.action for unit in units}:
-        for thing in _THINGS:
-            if thing in action.nouns:
-                words.update((thing, thing + "s"))
-        if action.verb and action.verb not in w.FORMS:
+    for unit in units:
+        action = unit.target.action
+        if action.things:
+            words.update(action.things)
+        if action.has_own_verb and action.verb:
             verbs.add(action.verb)
     if not names and not words and not verbs:
         return NOT_MASKED
@@ -272,15 +272,39 @@ def link(roots: tuple[str, ...], action: Action) -> float:
 
 
 class Group:
-    """Some units by their numbers, in order: all, those that failed, and those that did not."""
+    """Some units by their numbers, in order."""
 
-    __slots__ = ("all", "failing", "good", "members")
+    __slots__ = ("_failing", "_good", "_members", "_units", "all")
 
     def __init__(self, numbers: list[int], units: list[Unit]) -> None:
         self.all = numbers
-        self.members = frozenset(numbers)
-        self.failing = [number for number in numbers if units[number].is_failing]
-        self.good = [number for number in numbers if not units[number].is_failing]
+        self._units = units
+        self._failing: list[int] | None = None
+        self._good: list[int] | None = None
+        self._members: frozenset[int] | None = None
+
+    @property
+    def failing(self) -> list[int]:
+        """Those to be disclosed."""
+        if self._failing is None:
+            units = self._units
+            self._failing = [number for number in self.all if units[number].is_failing]
+        return self._failing
+
+    @property
+    def good(self) -> list[int]:
+        """Those of successful calls."""
+        if self._good is None:
+            units = self._units
+            self._good = [number for number in self.all if not units[number].is_failing]
+        return self._good
+
+    @property
+    def members(self) -> frozenset[int]:
+        """All, to intersect."""
+        if self._members is None:
+            self._members = frozenset(self.all)
+        return self._members
 
 
 class Index:
@@ -298,10 +322,9 @@ class Index:
         for number, unit in enumerate(units):
             self.actions.setdefault(unit.target.action, []).append(number)
         self.failing = [number for number, unit in enumerate(units) if unit.is_failing]
-        self._words: dict[str, list[int]] = {}
+        self._words: dict[str, list[int]] | None = None
         self._values: dict[str, list[tuple[str, list[int]]]] = {}
-        self._find_names()
-        self._groups: dict[frozenset[Action], Group] = {}
+        self._groups: dict[Action | frozenset[Action], Group] = {}
         self._acting: list[int] | None = None
         self._nouns: dict[str, list[int]] | None = None
         self._places: tuple[_Places, _Places] | None = None
@@ -317,22 +340,26 @@ class Index:
 
     # Names --------------------------------------------------------------------------------------
 
-    def _find_names(self) -> None:
+    def _find_names(self) -> dict[str, list[int]]:
         """Note the words and values of the answer that belong to one unit and to no other."""
         said = frozenset().union(*[clause.all_words for clause in self._clauses]) - w.SMALL
         text = "\n".join([clause.text for clause in self._clauses])
         words: dict[str, list[int]] = {}
         values: dict[str, list[int]] = {}
+        said = tokens_in([unit.target for unit in self.units], said)
         for number, unit in enumerate(self.units):
-            for word in unit.target.tokens_among(said):
+            for word in unit.target.tokens_among(said) if said else ():
                 words.setdefault(word, []).append(number)
             for value in names_of(unit.target):
                 if value in text:
                     values.setdefault(value, []).append(number)
-        self._words = {word: found for word, found in words.items() if self._is_own(found)}
+        words = {word: found for word, found in words.items() if self._is_own(found)}
+        self._words = words
         # A value that stands alone in a clause is made of whole words of that clause. It is looked
         # for where the rarest of them is; one without words ("日本") is looked for everywhere.
         own = {value: found for value, found in values.items() if self._is_own(found)}
+        if not own:
+            return words
         parts = {value: frozenset(w.words_of(value)) for value in own}
         counts: dict[str, int] = {}
         for part in parts.values():
@@ -341,6 +368,7 @@ class Index:
         for value, found in own.items():
             rarest = min(parts[value], key=lambda word: (counts[word], word), default="")
             self._values.setdefault(rarest, []).append((value, found))
+        return words
 
     def _is_own(self, numbers: list[int]) -> bool:
         # A fault at a call is no rival of that call's own unit: both are about the same.
@@ -356,10 +384,11 @@ class Index:
     def named(self, clause: Clause) -> list[int]:
         """The units that the clause names by what only they are about."""
         found: set[int] = set()
-        if self._words:
+        words = self._find_names() if self._words is None else self._words
+        if words:
             for word in clause.all_words:
-                if word in self._words:
-                    found.update(self._words[word])
+                if word in words:
+                    found.update(words[word])
         if self._values:
             for word in (*clause.all_words, ""):
                 for value, numbers in self._values.get(word, ()):
@@ -395,10 +424,13 @@ class Index:
 
     def group(self, actions: Iterable[Action]) -> Group:
         """The units of some actions."""
-        key = frozenset(actions)
+        some = tuple(actions)
+        key = some[0] if len(some) == 1 else frozenset(some)
         group = self._groups.get(key)
         if group is None:
-            numbers = sorted(number for action in key for number in self.actions[action])
+            numbers = self.actions[some[0]] if len(some) == 1 else []
+            if len(some) > 1:
+                numbers = sorted([number for action in some for number in self.actions[action]])
             group = self._groups[key] = Group(numbers, self.units)
         return group
 
@@ -494,10 +526,13 @@ class Index:
             for stem in stems:
                 self._stems.setdefault(stem, []).append(len(self._errors))
             self._errors.append((stems, hints, numbers))
+        self._has_hints = any(hints for _, hints in groups)
 
     def overlapping(self, clause: Clause) -> list[int]:
         """The failing units whose error text the clause repeats most."""
         said = clause.stems
+        if self._stems.keys().isdisjoint(said) and not self._has_hints:
+            return []
         common: dict[int, int] = {}
         for stem in said:
             for at in self._stems.get(stem, ()):
@@ -508,9 +543,10 @@ class Index:
             for at, count in common.items()
             if count >= 2 or one_is_enough or len(self._errors[at][0]) == 1
         }
-        for at, (_, hints, _) in enumerate(self._errors):
-            if hints and not hints.isdisjoint(said):
-                scores[at] = common.get(at, 0) + 1
+        if self._has_hints:
+            for at, (_, hints, _) in enumerate(self._errors):
+                if not hints.isdisjoint(said):
+                    scores[at] = common.get(at, 0) + 1
         if not scores:
             return []
         best = max(scores.values())

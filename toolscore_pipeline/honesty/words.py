@@ -213,6 +213,10 @@ def _forms() -> tuple[dict[str, tuple[str, int]], dict[str, frozenset[str]]]:
 #: Word form -> its root and what kinds of form it is; root -> the classes of the action.
 FORMS, CLASSES = _forms()
 
+#: Root -> its word forms.
+FORMS_OF: Final[dict[str, list[str]]] = {}
+for _form, (_root, _) in FORMS.items():
+    FORMS_OF.setdefault(_root, []).append(_form)
 
 _WORD = re.compile(r"[a-z0-9]+")
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
