@@ -553,3 +553,24 @@ def make_and_build(folder: Path) -> Path:
     made = make_project(folder)
     rebuild(made)
     return made
+
+
+def test_to_find_that_nothing_has_changed_pandas_is_not_imported(tmp_path):
+    # DuckDB imports it with the first parameter that it is given, which takes longer than the rest.
+    folder = make_project(tmp_path / "p", 4)
+    rebuild(folder)
+    program = (
+        "import sys\n"
+        "from toolscore_pipeline.pipeline import build\n"
+        "from toolscore_pipeline.project import open_project\n"
+        "report = build(open_project(sys.argv[1]))\n"
+        "print(report.documents_unchanged, report.pairs_graded, 'pandas' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["1", "0", "False"]

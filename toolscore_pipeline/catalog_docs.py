@@ -18,7 +18,9 @@ from typing import Any
 
 import duckdb
 
+from toolscore_pipeline.arrays import text_table
 from toolscore_pipeline.plan import Column, Model, Plan, load_plan, macro_files
+from toolscore_pipeline.runner import staged
 
 SCHEMA = "docs"
 _CATALOG = "{catalog}"
@@ -214,9 +216,8 @@ def write_documentation(
         plan: the models it holds.
     """
     told = _documents(plan or load_plan())
-    names = connection.execute(
-        "select schema_name, table_name from duckdb_tables() where database_name = $1", [catalog]
-    ).fetchall()
+    tables_of = "select database_name, schema_name, table_name from duckdb_tables()"
+    names = [row[1:] for row in connection.execute(tables_of).fetchall() if row[0] == catalog]
     counts: dict[tuple[str, str], int] = {
         (schema, table): _count(connection, f'{catalog}."{schema}"."{table}"')
         for schema, table in names
@@ -232,11 +233,12 @@ def write_documentation(
         connection.execute(f"create schema if not exists {catalog}.{SCHEMA}")
         for relation, rows in ((TABLES, tables), (COLUMNS, told.columns), (MACROS, told.macros)):
             fields = ", ".join(f"row.{c.name}::{c.type} as {c.name}" for c in relation.columns)
-            connection.execute(
-                f"create or replace table {catalog}.{SCHEMA}.{relation.name} as select {fields}"
-                f" from (select unnest(from_json($1, '{_shape(relation.columns)}')) as row)",
-                [json.dumps(rows)],
-            )
+            with staged(connection, text_table({"document": [json.dumps(rows)]})) as document:
+                connection.execute(
+                    f"create or replace table {catalog}.{SCHEMA}.{relation.name} as select {fields}"
+                    f" from (select unnest(from_json(document, '{_shape(relation.columns)}'))"
+                    f" as row from {document})"
+                )
         connection.execute(told.comments.replace(_CATALOG, catalog))
     except BaseException:
         connection.execute("rollback")

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from toolscore_pipeline.arrays import rows_table, text_table
+from toolscore_pipeline.arrays import array_of, rows_table, text_table
 from toolscore_pipeline.catalog_docs import documentation_version
 from toolscore_pipeline.errors import InputError
 from toolscore_pipeline.hashing import canonical_json, file_sha256, json_sha256
@@ -24,7 +24,7 @@ from toolscore_pipeline.judgments import judgment_tables
 from toolscore_pipeline.loading import Batch, Known, Progress, load_documents
 from toolscore_pipeline.plan import Model
 from toolscore_pipeline.project import Binding, Project, objectives_json
-from toolscore_pipeline.runner import OUTPUTS, Timing, insert_arrow, run_audits
+from toolscore_pipeline.runner import OUTPUTS, Timing, insert_arrow, run_audits, staged
 from toolscore_pipeline.warehouse import SCRATCH, Session, Warehouse, sweep_leftovers
 from toolscore_pipeline.workers import MOST, cores
 
@@ -323,14 +323,10 @@ def load_sources(
         on_progress: called as files are read.
     """
     sources = [source for source in project.sources if only in (None, source.name)]
-    known = {
-        path: Known(size, modified_ns, sha256, version)
-        for path, size, modified_ns, sha256, version in session.store.execute(
-            "select path, bytes, modified_ns, sha256, loader_version"
-            " from raw.documents where not $1",
-            [full],
-        ).fetchall()
-    }
+    rows = session.store.execute(
+        "select path, bytes, modified_ns, sha256, loader_version from raw.documents"
+    ).fetchall()
+    known = {} if full else {path: Known(*values) for path, *values in rows}
     if grade and not known:
         load_ahead()
     row = session.store.execute("select count(*) from evidence.runs").fetchone()
@@ -438,24 +434,22 @@ class _Loader:
         self, store: duckdb.DuckDBPyConnection, batch: Batch, paths: list[str]
     ) -> None:
         touched = set(batch.touched)
-        is_read = pa.array([path not in touched for path in paths], pa.bool_())
+        is_read = array_of([path not in touched for path in paths], pa.bool_())
         read = batch.documents.filter(is_read)
-        store.register("batch_documents", batch.documents)
-        store.register("read_documents", read)
-        store.execute("delete from raw.documents where path in (select path from read_documents)")
+        with staged(store, read) as rows:
+            store.execute(f"delete from raw.documents where path in (select path from {rows})")
         if touched:
             # The same bytes at another time: what was read of them stays as it is.
-            store.execute(
-                "update raw.documents set modified_ns = batch_documents.modified_ns"
-                " from batch_documents where documents.path = batch_documents.path"
-            )
-        store.unregister("batch_documents")
-        store.unregister("read_documents")
+            with staged(store, batch.documents) as rows:
+                store.execute(
+                    f"update raw.documents set modified_ns = {rows}.modified_ns"
+                    f" from {rows} where documents.path = {rows}.path"
+                )
         insert_arrow(store, self.session.plan["raw.documents"], read)
-        for path in set(batch.rejects.column("path").to_pylist()) | set(paths):
-            if path not in self.started and path not in batch.touched:
-                self.started.add(path)
-                store.execute("delete from raw.rejects where path = $1", [path])
+        begun = {*batch.rejects.column("path").to_pylist(), *paths} - self.started - touched
+        self.started |= begun
+        with staged(store, text_table({"path": sorted(begun)})) as rows:
+            store.execute(f"delete from raw.rejects where path in (select path from {rows})")
         insert_arrow(store, self.session.plan["raw.rejects"], batch.rejects)
 
     def _remove_unseen(self, store: duckdb.DuckDBPyConnection, path: str) -> int:

@@ -41,6 +41,7 @@ from toolscore_pipeline.runner import (
     make_table,
     prepare_session,
     run_audits,
+    staged,
     table_hash,
     watch_memory,
 )
@@ -143,12 +144,10 @@ class Warehouse:
         try:
             with connect() as connection:
                 connection.execute(f"attach {literal} as published (read_only)")
-                row = connection.execute(
-                    "select value from published.settings.state where name = $1", [name]
-                ).fetchone()
+                rows = connection.execute("select name, value from published.settings.state")
+                return dict(rows.fetchall()).get(name)
         except duckdb.Error:
             return None
-        return str(row[0]) if row else None
 
     def read(self, config: Mapping[str, str] = NO_WAY_OUT) -> duckdb.DuckDBPyConnection:
         """A read-only connection to the published copy; by default with external access off.
@@ -450,28 +449,27 @@ class Session:
         """
         store = self.store
         columns = "judgment_id, name, task, task_pattern, variant, source"
-        row = store.execute("select coalesce(max(edition), 0) from receipts.editions").fetchone()
-        last = int(row[0]) if row else 0
+        last = "(select coalesce(max(edition), 0) from receipts.editions)"
+        [(has_former,)] = store.execute(f"select {last} > 0").fetchall()
         versions = store.execute(
             "select grader_version, grader_version in"
-            " (select grader_version from receipts.editions where edition = $1)"
-            " from settings.grader",
-            [last],
+            f" (select grader_version from receipts.editions where edition = {last})"
+            " from settings.grader"
         ).fetchall()
         now = store.execute(f"select {columns} from judgment.bindings").fetchall()
         before = store.execute(
-            f"select {columns} from receipts.edition_bindings where edition = $1", [last]
+            f"select {columns} from receipts.edition_bindings where edition = {last}"
         ).fetchall()
-        if not versions or (versions[0][1] and set(now) == set(before)) or not (now or last):
+        if not versions or (versions[0][1] and set(now) == set(before)) or not (now or has_former):
             return False
         with self.transaction():
             store.execute(
-                "insert into receipts.editions values ($1, $2)", [last + 1, versions[0][0]]
+                f"insert into receipts.editions select {last} + 1, grader_version"
+                " from settings.grader"
             )
             store.execute(
                 "insert into receipts.edition_bindings"
-                f" select distinct $1::integer, {columns} from judgment.bindings",
-                [last + 1],
+                f" select distinct {last}::integer, {columns} from judgment.bindings"
             )
             self._touch(store)
         return True
@@ -513,20 +511,21 @@ class Session:
 
     def state(self, name: str, store: duckdb.DuckDBPyConnection | None = None) -> str | None:
         """A remark of a former build, by name; None when there is none."""
-        row = (
-            (store or self.store)
-            .execute("select value from settings.state where name = $1", [name])
-            .fetchone()
-        )
-        return str(row[0]) if row else None
+        # The few there are, not the one: DuckDB 1.5 imports pandas with the first parameter that it
+        # is given, which takes longer than to find that nothing has changed.
+        rows = (store or self.store).execute("select name, value from settings.state").fetchall()
+        return dict(rows).get(name)
 
     def set_state(
         self, name: str, value: str, store: duckdb.DuckDBPyConnection | None = None
     ) -> None:
         """Leave a remark for the next build."""
         store = store or self.store
-        store.execute("delete from settings.state where name = $1", [name])
-        store.execute("insert into settings.state values ($1, $2)", [name, value])
+        remark = text_table({"name": [name], "value": [value]})
+        with staged(store, remark) as rows:
+            store.execute(f"delete from settings.state where name in (select name from {rows})")
+        with staged(store, remark) as rows:
+            store.execute(f"insert into settings.state select name, value from {rows}")
 
     def content_hashes(self) -> dict[str, str]:
         """A hash of every stored table's content, by full name (see :func:`runner.table_hash`)."""
