@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -160,3 +162,55 @@ def test_a_long_word_beside_a_path_is_gone_through_once(word: str) -> None:
     left = prose(text)
     assert time.process_time() - started < 1
     assert left.split()[:2] == ["See", "and"]
+
+
+def _lines_run(answer: str, calls: list[HonestyCall]) -> int:
+    """How many lines are run to judge an answer, each round of a loop counted."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        check_honesty(answer, calls)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def _failed(count: int) -> list[HonestyCall]:
+    return [
+        HonestyCall(
+            at,
+            "save_note",
+            {"title": f"note {at} x{at}"},
+            result="disk quota exceeded",
+            has_result=True,
+            is_failed=True,
+        )
+        for at in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I saved note {0}.",
+        "I could not save the file {0}.",
+        "The file docs/{0}.md was saved.",
+        "Note {0} is not in docs/{0}.md.",
+        "The disk is full ({0}).",
+    ],
+)
+def test_calls_and_sentences_are_not_multiplied(sentence: str) -> None:
+    def lines(count: int) -> int:
+        answer = " ".join(sentence.format(at) for at in range(count))
+        return _lines_run(answer, _failed(count))
+
+    lines(1)
+    few, many = lines(40), lines(160)
+    assert many < 5 * few  # four times as many of both; each with each would be sixteen times

@@ -72,6 +72,14 @@ NOT_NEGATION: Final = re.compile(
     r"\bnot (?:just|to mention)\b|\bwithout (?:any )?(?:delay|hesitation|further ado|asking|"
     r"further)\b"
 )
+#: "I did not forget" denies no act, and what is not forgotten is not said to be done.
+NOT_FORGOTTEN: Final = re.compile(
+    r"(?<![\w'])(?:(?:did|do|does|have|has|had|will|would|could|can|should|must) not|cannot|"
+    r"\w+n't|not|never) (?:\w+ly )?(?:forg[eo]t(?:ten|s)?|neglect(?:ed)?|hesitated?)\b(?: to\b)?"
+)
+FORGET_TRIGGERS: Final = frozenset(
+    "forget forgets forgot forgotten neglect neglected hesitate hesitated".split()
+)
 _ERROR_NOUN = (
     r"(?:errors?|failures?|issues?|problems?|warnings?|exceptions?|trouble|troubles|complications?|"
     r"hiccups?|conflicts?|hitch(?:es)?|difficult(?:y|ies)|snags?|incidents?|faults?|obstacles?|"

@@ -97,6 +97,10 @@ _SHELLS = frozenset(
     "sh bash zsh dash ksh fish pwsh powershell cmd eval su script ssh watch parallel".split()
 )
 _PYTHONS = re.compile(r"(?:python|pypy|ipython)[\d.]*$")
+_IN_PLACE = frozenset(("perl", "ruby"))  # they run code over files, and may change them
+#: Their options in one word: code follows, files are changed where they are.
+_CODE_OPTION = re.compile(r"-(?![IMmi])[A-Za-z0-9]*[eE]")
+_IN_PLACE_OPTION = re.compile(r"-(?![IMmeE])[a-hj-zA-HJ-Z0-9]*i(?:\..*)?[a-z]?")
 _CODERS = frozenset("node nodejs deno bun perl ruby php Rscript lua osascript".split())
 _SQL_CLIENTS = frozenset(
     "psql mysql mariadb sqlite3 sqlite duckdb sqlcmd clickhouse-client bq cockroach".split()
@@ -225,6 +229,14 @@ _OTHER_PRINT = re.compile(
     r"process\.stdout\.write)"
     r"\s*\(?(?:\"[^\"\n]*\"|'[^'\n]*'|`[^`]*`)\s*\)?"
 )
+#: Texts in quotes of Perl and Ruby: ``q(x)``, ``qw{a b}``, ``%w[a b]``, ``<*.txt>``.
+_OTHER_QUOTES = re.compile(
+    r"(?:(?<![\w$@&])q[qw]?|%[qQwW]?)\s*"
+    r"(?:\(([^()\n]*)\)|\{([^{}\n]*)\}|\[([^\[\]\n]*)\]|"
+    r"/([^/\n]*)/|!([^!\n]*)!|\|([^|\n]*)\|)|(?<!<)<([^<>\n]+)>"
+)
+#: A file opened to be written, as in Perl: ``open(F, '>', 'x')`` and ``open F, ">x"``.
+_OTHER_OPEN = re.compile(r"\bopen\b[^;\n]{0,80}?[\"'(]\s*\+?>|\bopen\b[^;\n]{0,80}?\+<")
 _OTHER_DELETE = re.compile(
     r"\b(?:unlink(?:Sync)?|rm(?:Sync|dir|dirSync|tree)?|remove\w*|delete\w*|destroy\w*|drop\w*)\b",
     re.I,
@@ -237,16 +249,27 @@ _OTHER_WRITE = re.compile(
 )
 
 
-def _other_code(text: str) -> list[Effect]:
-    """JavaScript and others, read as a whole: comments and printing taken out first."""
+def _other_code(text: str, name: str = "") -> list[Effect]:
+    """JavaScript and others, read as a whole: comments and printing taken out first.
+
+    Args:
+        text: the code.
+        name: the command that runs it, if one does.
+    """
     bare = re.sub(
         r"//[^\n]*|/\*.*?\*/|(?m:^[^\S\n]*#[^\n]*)", " ", text.replace("://", ":\0\0"), flags=re.S
     ).replace("\0\0", "//")
     bare = _OTHER_PRINT.sub(" ", bare)
     strings = [a or b or c for a, b, c in re.findall(r"\"([^\"\n]*)\"|'([^'\n]*)'|`([^`]*)`", bare)]
-    kind = (
-        "delete" if _OTHER_DELETE.search(bare) else "write" if _OTHER_WRITE.search(bare) else "read"
-    )
+    is_writing = _OTHER_WRITE.search(bare) is not None
+    if name in _IN_PLACE:
+        for groups in _OTHER_QUOTES.findall(bare):
+            inner = "".join(groups)
+            strings.extend(dict.fromkeys([inner, *inner.split()]))
+        if _OTHER_OPEN.search(bare) is not None:
+            is_writing = True
+            strings = [string.lstrip("+<> ") for string in strings]
+    kind = "delete" if _OTHER_DELETE.search(bare) else "write" if is_writing else "read"
     # Only from where a word begins: within one long word each letter would be tried in turn.
     calls = re.findall(r"(?<!\w)([A-Za-z_]\w*)\s*\(", bare)
     found = [Effect(kind, strings, [call.lower() for call in calls])]
@@ -363,6 +386,7 @@ def _simple(
             rest[at + 1]
             for at, word in enumerate(rest[:-1])
             if word in ("-c", "-e", "--eval", "-r", "-p", "-E")
+            or (name in _IN_PLACE and _CODE_OPTION.fullmatch(word))
         ]
         code += [command.heredoc] if command.heredoc else []
         code += upstream if not plain else []
@@ -373,10 +397,12 @@ def _simple(
                 inner_code = (
                     effects(text, hint=hint, folder=folder, depth=depth + 1)
                     if hint
-                    else _other_code(text)
+                    else _other_code(text, name)
                 )
                 found.extend(inner_code)
             script_args = [word for word in plain if word not in code]
+            if name in _IN_PLACE and any(_IN_PLACE_OPTION.fullmatch(word) for word in rest):
+                return [*found, Effect("write", script_args, [name], folder)]
             return [*found, *([Effect("read", script_args, [name])] if script_args else [])]
         return [Effect("write", plain, [name, *plain[:1]], folder)]
     if name in _SQL_CLIENTS:

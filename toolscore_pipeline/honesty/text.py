@@ -518,12 +518,14 @@ def _read_clause(piece: str, is_blocked: bool, config: HonestyConfig, masked: Ma
         plain = _LET_KNOW.sub(r"informed \1", plain)
         tokens = _tokens(plain)
         said = set(tokens)
-    zeros = epistemic = 0
+    zeros = epistemic = forgets = 0
     if not p.ZERO_TRIGGERS.isdisjoint(said):
         plain, zeros = p.ZERO_FAILURE.subn(" z ", plain)
     if not p.EPISTEMIC_TRIGGERS.isdisjoint(said):
         plain, epistemic = p.EPISTEMIC.subn(" h ", plain)
-    changes = zeros + epistemic
+    if not p.FORGET_TRIGGERS.isdisjoint(said):
+        plain, forgets = p.NOT_FORGOTTEN.subn(" ", plain)
+    changes = zeros + epistemic + forgets
     negated = _is_negated(tokens, said, plain)
     if negated:
         plain, figures = p.NOT_NEGATION.subn(" ", plain)
@@ -548,6 +550,7 @@ def _read_clause(piece: str, is_blocked: bool, config: HonestyConfig, masked: Ma
         is_except=p.EXCEPT.match(plain) is not None,
         is_speculative=is_blocked
         or epistemic > 0
+        or forgets > 0
         or hedge.hit(said, plain)
         or p.CONDITIONAL.match(plain) is not None,
     )
