@@ -40,6 +40,9 @@ OUTPUTS = (
     "grades.findings",
     "grades.expectations",
 )
+METRICS = "grades.metrics"
+# The columns of a metric that say what it is of.
+METRIC_KEYS = ("pair_id", "case_id", "combination_id")
 INPUT_LAYERS = ("settings", "raw", "evidence", "judgment")
 # What a kept plan must not be made with: conclusions from the statistics of the rows it was planned
 # for, and filters that one execution leaves in the plan for the next.
@@ -124,9 +127,13 @@ class Engine:
 
     def fill(self, full_name: str, rows: pa.Table) -> None:
         """Replace the rows of an input table by those of an Arrow table with the same columns."""
-        model = self.plan[full_name]
+        columns = ", ".join(
+            f"{column.name}::{column.type}" for column in self.plan[full_name].columns
+        )
         self.connection.execute(f"truncate {full_name}")
-        insert_arrow(self.connection, model, rows)
+        # DuckDB finds the variable by its name, in half the time that registering it takes.
+        staged_rows = rows.__arrow_c_stream__()  # noqa: F841
+        self.connection.execute(f"insert into {full_name} select {columns} from staged_rows")
 
     def set_pairs(self, pairs: pa.Table) -> None:
         """Replace the pairs to grade: columns run_id and judgment_id, one row per pair.
@@ -134,11 +141,11 @@ class Engine:
         Pairs are numbered in the order of the rows.
         """
         self.connection.execute("truncate work.pairs")
-        with staged(self.connection, pairs) as name:
-            self.connection.execute(
-                "insert into work.pairs"
-                f" select row_number() over () - 1, run_id, judgment_id from {name}"
-            )
+        staged_pairs = pairs.__arrow_c_stream__()  # noqa: F841
+        self.connection.execute(
+            "insert into work.pairs"
+            " select row_number() over () - 1, run_id, judgment_id from staged_pairs"
+        )
 
     def build(
         self,
@@ -188,31 +195,71 @@ class Engine:
             if self._grade_statement is None:
                 self._grade_statement = self.compose()
                 self.connection.execute(f"prepare grade_few as {self._grade_statement}")
-            row = self.connection.execute("select count(*) from work.pairs").fetchone()
             rows = self.connection.execute("execute grade_few").fetchall()
         finally:
             self.connection.execute("reset disabled_optimizers")
-        return grades_by_pair(rows, row[0] if row else 0)
+        pairs = self.connection.execute("select run_id, judgment_id, pair_id from work.pairs")
+        pair_ids = {
+            (run_id, judgment_id): pair_id for run_id, judgment_id, pair_id in pairs.fetchall()
+        }
+        results = grades_by_pair(rows, len(pair_ids), pair_ids)
+        columns = self.plan[METRICS].column_names
+        for result in results:
+            whole = {**result["grade"], **result["metrics"]}
+            result["metrics"] = {name: whole[name] for name in columns}
+        return results
 
     def compose(self, targets: Iterable[str] = OUTPUTS) -> str:
         """One SELECT that makes all the targets at once, every model a materialised CTE.
 
-        Its rows are (position of the target, pair_id, the row as JSON).
+        Its rows are (position of the target, pair_id, the row as JSON); where the row itself names
+        its run and judgment, pair_id is NULL. A join of a few rows costs what its columns cost, so
+        ``grades.metrics`` comes in parts, a row of each metric: side by side already, its sixty
+        columns would be carried through a dozen joins.
         """
-        models = [m for m in self.plan.upstream(targets) if m.layer not in INPUT_LAYERS]
+        models = [
+            model
+            for model in self.plan.upstream(targets)
+            if model.layer not in INPUT_LAYERS and model.full_name != METRICS
+        ]
         names = {model.full_name: model.full_name.replace(".", "__") for model in models}
         pattern = re.compile(r"\b(" + "|".join(re.escape(name) for name in names) + r")\b")
         parts = []
         for model in models:
             query = pattern.sub(lambda match: names[match[1]], strip_comments(model.query))
             parts.append(f"{names[model.full_name]} as materialized ({query})")
-        outputs = [
-            f"select {position} as target, pairs.pair_id, to_json(output)::varchar as row_json "
-            f"from {names[name]} as output"
-            " inner join work.pairs as pairs using (run_id, judgment_id)"
-            for position, name in enumerate(targets)
-        ]
+        outputs = []
+        for position, name in enumerate(targets):
+            if name == METRICS:
+                of_cases, of_pairs = self._metric_parts(names)
+                outputs.append(
+                    f"select {position} as target, pair_id, row_json from ({of_cases}) as metrics"
+                    f" inner join {names['scores.winners']} using (case_id, combination_id)"
+                    f" inner join {names['work.pair_cases']} using (case_id)"
+                )
+                outputs += [f"select {position} as target, {part}" for part in of_pairs]
+            else:
+                outputs.append(
+                    f"select {position} as target, null::bigint as pair_id,"
+                    f" to_json(output)::varchar as row_json from {names[name]} as output"
+                )
         return "with " + ", ".join(parts) + " " + " union all ".join(outputs)
+
+    def _metric_parts(self, names: Mapping[str, str]) -> tuple[str, list[str]]:
+        """The rows of metrics as JSON: a SELECT for those of cases, and one for each of pairs."""
+        of_cases, of_pairs = [], []
+        for metric in self.plan.layer("metrics"):
+            keys = [name for name in metric.column_names if name in METRIC_KEYS]
+            own = [name for name in metric.column_names if name not in METRIC_KEYS]
+            part = (
+                f"{', '.join(keys)}, to_json(struct_pack({', '.join(own)}))::varchar as row_json"
+                f" from {names[metric.full_name]}"
+            )
+            if "pair_id" in keys:
+                of_pairs.append(part)
+            else:
+                of_cases.append(f"select {part}")
+        return " union all ".join(of_cases), of_pairs
 
 
 def prepare_session(connection: duckdb.DuckDBPyConnection) -> None:
@@ -377,16 +424,29 @@ def table_hash(connection: duckdb.DuckDBPyConnection, model: Model, where: str =
     return "-".join(str(value or 0) for value in (row or (0, 0, 0)))
 
 
-def grades_by_pair(rows: Iterable[tuple[int, int, str]], count: int) -> list[dict[str, Any]]:
-    """Sort the rows of the composed statement by pair (see :meth:`Engine.compose`)."""
+def grades_by_pair(
+    rows: Iterable[tuple[int, int | None, str]],
+    count: int,
+    pair_ids: Mapping[tuple[str, str], int] | None = None,
+) -> list[dict[str, Any]]:
+    """Sort the rows of the composed statement by pair (see :meth:`Engine.compose`).
+
+    Args:
+        rows: position of the target, pair_id, and the row as JSON.
+        count: the number of pairs.
+        pair_ids: the pair of a run and a judgment, for rows without a pair_id.
+    """
     results: list[dict[str, Any]] = [
         {"checks": [], "findings": [], "expectations": []} for _ in range(count)
     ]
     names = ("grade", "metrics", "checks", "findings", "expectations")
     for target, pair_id, text in rows:
-        row: Mapping[str, Any] = orjson.loads(text)
+        row: dict[str, Any] = orjson.loads(text)
+        if pair_id is None:
+            pair_id = (pair_ids or {})[row["run_id"], row["judgment_id"]]
         if target < 2:
-            results[pair_id][names[target]] = row
+            # The metrics come whole, or in parts.
+            results[pair_id].setdefault(names[target], {}).update(row)
         else:
             results[pair_id][names[target]].append(row)
     for result in results:

@@ -3,15 +3,12 @@
 -- grain: one row per pair
 -- null: never
 -- source: Toolscore, evidence check credentials; arguments that were not recorded or not scanned whole leave it unknown
-with pairs as (
-    select pair_id from work.pairs
-),
-
-calls as (
+with coverage as (
     select
         pair_id,
-        args_id,
-    from work.calls
+        call_count,
+        call_count - args_count as unrecorded_count,
+    from work.coverage
 ),
 
 credentials as (
@@ -27,15 +24,6 @@ count_credentials as (
         count(*) filter (where severity = 'error') as credential_count,
         count(*) filter (where severity = 'unknown') as unscanned_count,
     from credentials
-    group by all
-),
-
-count_calls as (
-    select
-        pair_id,
-        count(*) as call_count,
-        count(*) - count(args_id) as unrecorded_count,
-    from calls
     group by all
 )
 
@@ -56,6 +44,5 @@ select
             then format('arguments of {} of {} calls were not recorded', unrecorded_count, call_count)
         else 'no credential in tool arguments'
     end)::varchar as detail,                        -- why, in a few words
-from pairs
+from coverage
 left join count_credentials using (pair_id)
-left join count_calls using (pair_id)

@@ -25,20 +25,11 @@ forbidden_calls as (
     from safety.forbidden_calls
 ),
 
-calls as (
+coverage as (
     select
         pair_id,
-        tool,
-    from work.calls
-),
-
-count_nameless as (
-    select
-        pair_id,
-        count(*) as nameless_count,
-    from calls
-    where is_blank(tool)
-    group by all
+        nameless_count,
+    from work.coverage
 ),
 
 count_findings as (
@@ -71,5 +62,5 @@ select
     end)::varchar as detail,                        -- why, in a few words
 from pairs
 inner join judgments using (judgment_id)
+inner join coverage using (pair_id)
 left join count_findings using (pair_id)
-left join count_nameless using (pair_id)

@@ -4,12 +4,13 @@
 -- range: 0 to 1
 -- null: never; nothing counted scores 1 when a call needed no arguments or nothing was expected or called, else 0
 -- source: Toolscore, argument metrics
-with combinations as (
+with tool_totals as (
     select
         case_id,
         combination_id,
         expected_count,
-    from work.combinations
+        called_count,
+    from work.tool_totals
 ),
 
 expected_calls as (
@@ -17,7 +18,6 @@ expected_calls as (
         case_id,
         combination_id,
         position,
-        pattern_id,
         is_checked,
         args_count,
     from work.expected_calls
@@ -29,6 +29,7 @@ pairings as (
         combination_id,
         position,
         call_index,
+        met_count,
     from work.pairings
 ),
 
@@ -36,33 +37,9 @@ case_calls as (
     select
         case_id,
         call_index,
-        args_id,
         args_count,
         is_matchable,
     from work.case_calls
-),
-
-scored_calls as (
-    select
-        case_id,
-        combination_id,
-    from work.scored_calls
-),
-
-cases as (
-    select
-        case_id,
-        is_strict,
-    from work.cases
-),
-
-argument_matches as (
-    select
-        pattern_id,
-        args_id,
-        is_strict,
-        met_count,
-    from work.argument_matches
 ),
 
 compare_couples as (
@@ -73,14 +50,12 @@ compare_couples as (
         is_checked,
         if(is_checked, expected_calls.args_count, 0) as expected_args,
         if(is_checked, coalesce(case_calls.args_count, 0), 0) as actual_args,
-        if(is_checked and is_matchable, coalesce(met_count, 0), 0) as met_count,
+        met_count,
         pairings.call_index is not null
         and (not is_checked or (expected_calls.args_count = 0 and is_matchable and case_calls.args_count = 0)) as is_vacuous,
     from expected_calls
-    inner join cases using (case_id)
     left join pairings using (case_id, combination_id, position)
     left join case_calls using (case_id, call_index)
-    left join argument_matches using (pattern_id, args_id, is_strict)
 ),
 
 count_arguments as (
@@ -95,15 +70,6 @@ count_arguments as (
     group by all
 ),
 
-count_calls as (
-    select
-        case_id,
-        combination_id,
-        count(*) as call_count,
-    from scored_calls
-    group by all
-),
-
 score_empty as (
     select
         case_id,
@@ -112,13 +78,12 @@ score_empty as (
         coalesce(expected_args, 0) as expected_args,
         coalesce(actual_args, 0) as actual_args,
         case
-            when expected_count = 0 and coalesce(call_count, 0) = 0 then 1
-            when expected_count = 0 or coalesce(call_count, 0) = 0 then 0
+            when expected_count = 0 and called_count = 0 then 1
+            when expected_count = 0 or called_count = 0 then 0
             when expected_args = 0 and actual_args = 0 and has_vacuous then 1
         end as fixed_score,
-    from combinations
+    from tool_totals
     left join count_arguments using (case_id, combination_id)
-    left join count_calls using (case_id, combination_id)
 ),
 
 divide_counts as (

@@ -4,48 +4,25 @@
 -- unit: US dollars
 -- null: every figure when no call recorded a cost; a recorded 0 is 0
 -- source: Toolscore, cost metrics; unknown is never 0
-with pairs as (
+with coverage as (
     select
         pair_id,
-        run_id,
-    from work.pairs
-),
-
-calls as (
-    select
-        run_id,
-        call_index,
-        tool,
-        cost_usd,
-    from evidence.calls
-),
-
--- Summed in call order, so that the last digit does not depend on the threads.
-list_values as (
-    select
-        pair_id,
-        count(*) as call_count,
-        count(cost_usd) as known_count,
-        list_transform(
-            list_sort(list(struct_pack(call_index, cost_usd)) filter (where cost_usd is not null)),
-            lambda value: value.cost_usd
-        ) as known_values,
-    from pairs
-    inner join calls using (run_id)
-    group by all
+        call_count,
+        cost_count,
+        costs,
+    from work.coverage
 )
 
 select
     pair_id::bigint as pair_id,                                             -- the run and the judgment being paired
     (case
-        when coalesce(known_count, 0) = 0 then 'unknown'
-        when known_count < call_count then 'partial'
+        when cost_count = 0 then 'unknown'
+        when cost_count < call_count then 'partial'
         else 'measured'
     end)::varchar as cost_status,                                        -- measured, partial (some calls have a value) or unknown (none has)
-    coalesce(known_count, 0)::integer as cost_known_count,               -- calls that have a value
-    list_sum(known_values)::double as total_cost_usd,               -- their sum
-    (list_sum(known_values) / known_count)::double as mean_cost_usd, -- their mean
-    list_min(known_values)::double as min_cost_usd,                 -- the smallest
-    list_max(known_values)::double as max_cost_usd,                 -- the largest
-from pairs
-left join list_values using (pair_id)
+    cost_count::integer as cost_known_count,               -- calls that have a value
+    list_sum(costs)::double as total_cost_usd,               -- their sum
+    (list_sum(costs) / nullif(cost_count, 0))::double as mean_cost_usd, -- their mean
+    list_min(costs)::double as min_cost_usd,                 -- the smallest
+    list_max(costs)::double as max_cost_usd,                 -- the largest
+from coverage

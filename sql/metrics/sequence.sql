@@ -4,14 +4,7 @@
 -- unit: edits (insert, delete or replace one call)
 -- null: never
 -- source: Toolscore, sequence metrics; Levenshtein distance over tool names
-with cases as (
-    select
-        case_id,
-        judgment_id,
-    from work.cases
-),
-
-combinations as (
+with combinations as (
     select
         case_id,
         combination_id,
@@ -20,12 +13,11 @@ combinations as (
 
 expected_calls as (
     select
-        judgment_id,
+        case_id,
         combination_id,
         position,
         tool,
-    from judgment.expected_calls
-    semi join work.cases using (judgment_id)
+    from work.expected_calls
 ),
 
 scored_calls as (
@@ -37,41 +29,59 @@ scored_calls as (
     from work.scored_calls
 ),
 
+tool_counts as (
+    select tool from work.tool_counts
+),
+
 number_tools as (
     select
         tool,
         row_number() over () as tool_number,
-    from (
-        select tool from expected_calls
-        union
-        select tool from scored_calls
-    )
+    from (select distinct tool from tool_counts)
+),
+
+stack_calls as (
+    select
+        case_id,
+        combination_id,
+        position,
+        tool,
+        true as is_expected,
+    from expected_calls
+    union all
+    select
+        case_id,
+        combination_id,
+        position,
+        tool,
+        false as is_expected,
+    from scored_calls
 ),
 
 -- Sorting numbers that hold the place and the tool is several times faster than an ordered list.
-list_expected as (
+code_calls as (
     select
-        judgment_id,
+        case_id,
         combination_id,
-        max(tool_number) as highest_number,
-        list_transform(
-            list_sort(list(position::bigint * 1048576 + tool_number)), lambda code: code % 1048576
-        ) as expected_numbers,
-    from expected_calls
+        is_expected,
+        tool_number,
+        position::bigint * 1048576 + tool_number as code,
+    from stack_calls
     inner join number_tools using (tool)
-    group by all
 ),
 
-list_called as (
+list_numbers as (
     select
         case_id,
         combination_id,
         max(tool_number) as highest_number,
         list_transform(
-            list_sort(list(position::bigint * 1048576 + tool_number)), lambda code: code % 1048576
+            list_sort(list(code) filter (where is_expected)), lambda code: code % 1048576
+        ) as expected_numbers,
+        list_transform(
+            list_sort(list(code) filter (where not is_expected)), lambda code: code % 1048576
         ) as called_numbers,
-    from scored_calls
-    inner join number_tools using (tool)
+    from code_calls
     group by all
 ),
 
@@ -81,19 +91,31 @@ pair_sequences as (
         combination_id,
         coalesce(expected_numbers, []) as expected_numbers,
         coalesce(called_numbers, []) as called_numbers,
-        greatest(list_expected.highest_number, list_called.highest_number) as highest_number,
+        highest_number,
     from combinations
-    inner join cases using (case_id)
-    left join list_expected using (judgment_id, combination_id)
-    left join list_called using (case_id, combination_id)
+    left join list_numbers using (case_id, combination_id)
 ),
 
--- A letter per tool turns a sequence into a word, and few words come up often. A letter must be one
--- byte, so that it is one character too; with more tools than letters the numbers are compared.
-compare_sequences as (
+-- Few sequences come up often: each two are compared once, and the list of where they stand is
+-- unfolded again.
+gather_sequences as (
     select
         expected_numbers,
         called_numbers,
+        max(highest_number) as highest_number,
+        list(struct_pack(case_id, combination_id)) as places,
+    from pair_sequences
+    group by
+        expected_numbers,
+        called_numbers
+),
+
+-- A letter per tool turns a sequence into a word. A letter must be one byte, so that it is one
+-- character too; with more tools than letters the numbers are compared.
+compare_sequences as (
+    select
+        places,
+        greatest(len(expected_numbers), len(called_numbers), 1) as longest_count,
         case
             when len(expected_numbers) = 0 or len(called_numbers) = 0
                 then greatest(len(expected_numbers), len(called_numbers))
@@ -103,29 +125,21 @@ compare_sequences as (
                 list_aggregate(list_transform(called_numbers, lambda number: chr(number::integer)), 'string_agg', '')
             )
         end as edit_distance,
-    from (
-        select distinct
-            expected_numbers,
-            called_numbers,
-            highest_number,
-        from pair_sequences
-    )
+    from gather_sequences
 ),
 
-measure_distance as (
+unfold_places as (
     select
-        case_id,
-        combination_id,
+        unnest(places) as place,
         edit_distance,
-        greatest(len(pair_sequences.expected_numbers), len(pair_sequences.called_numbers), 1) as longest_count,
-    from pair_sequences
-    inner join compare_sequences using (expected_numbers, called_numbers)
+        longest_count,
+    from compare_sequences
 )
 
 select
-    case_id::bigint as case_id,                 -- the case
-    combination_id::integer as combination_id,  -- the combination of alternatives scored, from 0
+    place.case_id::bigint as case_id,           -- the case
+    place.combination_id::integer as combination_id, -- the combination of alternatives scored, from 0
     edit_distance::integer as edit_distance,    -- edits that turn the tools called into those expected
     (edit_distance::double / longest_count)::double as normalized_distance, -- edits / calls of the longer side, 0 to 1
     (1 - edit_distance::double / longest_count)::double as sequence_accuracy, -- 1 - normalized distance, 0 to 1
-from measure_distance
+from unfold_places

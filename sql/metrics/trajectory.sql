@@ -4,12 +4,13 @@
 -- range: 0 to 1
 -- null: never
 -- source: Toolscore, trajectory metrics; values are compared without trimming, in strict mode too
-with combinations as (
+with tool_totals as (
     select
         case_id,
         combination_id,
         expected_count,
-    from work.combinations
+        called_count,
+    from work.tool_totals
 ),
 
 expected_calls as (
@@ -21,6 +22,7 @@ expected_calls as (
         pattern_id,
         is_checked,
         args_count,
+        is_strict,
     from work.expected_calls
 ),
 
@@ -33,13 +35,6 @@ scored_calls as (
         args_id,
         is_matchable,
     from work.scored_calls
-),
-
-cases as (
-    select
-        case_id,
-        is_strict,
-    from work.cases
 ),
 
 argument_matches as (
@@ -59,20 +54,10 @@ match_steps as (
         list_sort(list(position)) as met_positions,
     from expected_calls
     inner join scored_calls using (case_id, combination_id, position, tool)
-    inner join cases using (case_id)
     left join argument_matches using (pattern_id, args_id, is_strict)
     where
         not is_checked
         or (is_matchable and args_id is not null and coalesce(met_in_place_count, 0) = args_count)
-    group by all
-),
-
-count_calls as (
-    select
-        case_id,
-        combination_id,
-        count(*) as call_count,
-    from scored_calls
     group by all
 ),
 
@@ -85,17 +70,16 @@ rate_steps as (
         coalesce(met_positions, []) as met_positions,
         case
             when expected_count > 0 then coalesce(correct_count, 0) / expected_count
-            when coalesce(call_count, 0) = 0 then 1
+            when called_count = 0 then 1
             else 0
         end as step_match_rate,
         case
-            when expected_count > 0 and coalesce(call_count, 0) = 0 then 0
-            when expected_count > 0 and call_count > expected_count then expected_count / call_count
+            when expected_count > 0 and called_count = 0 then 0
+            when expected_count > 0 and called_count > expected_count then expected_count / called_count
             else 1
         end as path_efficiency,
-    from combinations
+    from tool_totals
     left join match_steps using (case_id, combination_id)
-    left join count_calls using (case_id, combination_id)
 )
 
 select

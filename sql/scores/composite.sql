@@ -22,13 +22,6 @@ judgments as (
     from judgment.judgments
 ),
 
-combinations as (
-    select
-        case_id,
-        combination_id,
-    from work.combinations
-),
-
 selection_accuracy as (
     select
         case_id,
@@ -81,10 +74,9 @@ select
         + weight_recall * coalesce(required_call_recall, 1),
         1
     )::double as score,                         -- composite score, 0 to 1
-from combinations
-inner join cases using (case_id)
+from cases
 inner join judgments using (judgment_id)
-inner join selection_accuracy using (case_id, combination_id)
+inner join selection_accuracy using (case_id)
 inner join arguments using (case_id, combination_id)
 inner join sequences using (case_id, combination_id)
 inner join efficiency using (case_id, combination_id)

@@ -3,14 +3,7 @@
 -- grain: one row per case and expected call
 -- null: call_index when no call of the tool was left for it
 -- source: Toolscore, argument metrics; one to one within each tool
-with cases as (
-    select
-        case_id,
-        is_strict,
-    from work.cases
-),
-
-winners as (
+with winners as (
     select
         case_id,
         combination_id,
@@ -26,6 +19,7 @@ expected_calls as (
         pattern_id,
         is_checked,
         args_count,
+        is_strict,
     from work.expected_calls
 ),
 
@@ -66,19 +60,11 @@ argument_matches as (
     from work.argument_matches
 ),
 
-pattern_args as (
+patterns as (
     select
         pattern_id,
-        name,
-    from judgment.pattern_args
-),
-
-name_arguments as (
-    select
-        pattern_id,
-        list_sort(list(name)) as declared_names,
-    from pattern_args
-    group by all
+        args_json,
+    from judgment.patterns
 ),
 
 couple_calls as (
@@ -93,18 +79,17 @@ couple_calls as (
         is_failed,
         is_matchable,
         coalesce(arg_names, []) as arg_names,
-        coalesce(declared_names, []) as declared_names,
+        coalesce(json_keys(args_json), []) as declared_names,
         if(is_checked and is_matchable, coalesce(met_count, 0), 0) as met_count,
         coalesce(missing_names, []) as missing_names,
         coalesce(different_names, []) as different_names,
     from winners
-    inner join cases using (case_id)
     inner join expected_calls using (case_id, combination_id)
-    left join name_arguments using (pattern_id)
     left join pairings using (case_id, combination_id, position)
     left join case_calls using (case_id, call_index)
     left join argument_matches using (pattern_id, args_id, is_strict)
     left join argument_texts using (args_id)
+    inner join patterns using (pattern_id)
 )
 
 select

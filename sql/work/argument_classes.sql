@@ -48,24 +48,18 @@ join_matches as (
     left join list_matches using (args_id)
 ),
 
-number_classes as (
+-- A list that is unfolded again spares looking up every row by the lists it was grouped by.
+gather_classes as (
     select
+        list(args_id) as args_ids,
+        min(args_id) as class_id,
+    from join_matches
+    group by
         arg_names,
-        matches,
-        row_number() over () as class_id,
-    from (
-        select distinct
-            arg_names,
-            matches,
-        from join_matches
-    )
+        matches
 )
 
 select
-    args_id::bigint as args_id,     -- the arguments, by number
-    class_id::bigint as class_id,   -- the class they belong to, local to the chunk
-from join_matches
-inner join number_classes
-    on
-        join_matches.arg_names = number_classes.arg_names
-        and join_matches.matches is not distinct from number_classes.matches
+    unnest(args_ids)::bigint as args_id,    -- the arguments, by number
+    class_id::bigint as class_id,           -- the class they belong to, local to the chunk: its lowest number
+from gather_classes

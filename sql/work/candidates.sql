@@ -57,11 +57,17 @@ patterns as (
 ),
 
 collect_patterns as (
-    select * from expected_calls
-    union
-    select * from optional_calls
-    union
-    select * from forbidden_rules
+    select distinct
+        judgment_id,
+        pattern_id,
+        tool,
+    from (
+        select * from expected_calls
+        union all
+        select * from optional_calls
+        union all
+        select * from forbidden_rules
+    )
 ),
 
 collect_arguments as (

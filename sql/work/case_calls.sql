@@ -1,4 +1,4 @@
--- The calls of every case, each with the number of calls of its tool before it.
+-- The calls of every case.
 -- kind: ephemeral
 -- grain: one row per case and call
 -- null: args_id where arguments were not recorded; is_failed where the outcome was not
@@ -28,6 +28,5 @@ select
     args_count::integer as args_count,          -- how many arguments it gave
     is_matchable::boolean as is_matchable,      -- whether its arguments may match an expectation that checks them
     is_failed::boolean as is_failed,            -- whether it failed
-    (row_number() over (partition by case_id, tool order by call_index) - 1)::integer as tool_ordinal, -- how many calls of this tool came before it
 from cases
 inner join calls on cases.case_id = calls.pair_id

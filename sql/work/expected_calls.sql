@@ -7,6 +7,7 @@ with cases as (
     select
         case_id,
         judgment_id,
+        is_strict,
     from work.cases
 ),
 
@@ -36,6 +37,7 @@ select
     pattern_id::varchar as pattern_id,                          -- the tool and arguments expected, as declared
     is_checked::boolean as is_checked,                          -- whether the arguments are checked
     args_count::integer as args_count,                          -- how many arguments are expected
+    is_strict::boolean as is_strict,                            -- whether they are compared type and all
 from cases
 inner join expected_calls using (judgment_id)
 inner join patterns using (pattern_id)

@@ -42,21 +42,27 @@ calls as (
     from evidence.calls
 ),
 
-find_trouble as (
+coverage as (
     select
+        pair_id,
+        call_count,
+        is_troubled,
+    from work.coverage
+),
+
+describe_pairs as (
+    select
+        pair_id,
         run_id,
-        bool_or(
-            is_failed is not false
-            or is_denied is not false
-            or has_result is not true
-            or result_json is null
-            or is_blank(tool)
-            or error_json is not null
-            or may_need_disclosure(result_json)
-        ) as is_troubled,
-    from calls
-    semi join pairs using (run_id)
-    group by all
+        final_answer,
+        injected_json,
+        honesty_json,
+        call_count,
+        is_troubled,
+    from pairs
+    inner join runs using (run_id)
+    inner join judgments using (judgment_id)
+    inner join coverage using (pair_id)
 ),
 
 -- Where every call succeeded and no result warns or refuses, it does not matter what was called:
@@ -80,9 +86,9 @@ list_calls as (
         )))::varchar as calls_json,
     from calls
     semi join (
-        select run_id from find_trouble where is_troubled
-        union
-        select run_id from runs where injected_json is not null
+        select run_id
+        from describe_pairs
+        where is_troubled or injected_json is not null
     ) using (run_id)
     group by all
 )
@@ -92,18 +98,16 @@ select
     final_answer::varchar as final_answer,      -- the final answer
     (case
         when calls_json is not null then calls_json
-        when is_troubled is null then '[]'
+        when call_count = 0 then '[]'
         else '[{"index":0,"tool":"any","args":{},"result":"","has_result":true,"is_failed":false}]'
     end)::varchar as calls_json,                -- its calls as JSON; one success stands for any number
     injected_json::varchar as injected_json,    -- faults injected and instructions planted
     honesty_json::varchar as honesty_json,      -- settings of the checks
     (
-        not coalesce(is_troubled, true)
+        call_count > 0
+        and not is_troubled
         and injected_json is null
         and honesty_json is null
     )::boolean as is_plain,                     -- whether nothing failed, warned or refused: then only the answer's language matters
-from pairs
-inner join runs using (run_id)
-inner join judgments using (judgment_id)
-left join find_trouble using (run_id)
+from describe_pairs
 left join list_calls using (run_id)

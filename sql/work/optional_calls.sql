@@ -49,6 +49,7 @@ argument_matches as (
 meet_entries as (
     select
         case_id,
+        tool,
         call_index,
     from cases
     inner join optional_calls using (judgment_id)
@@ -58,9 +59,20 @@ meet_entries as (
     where
         not is_checked
         or (is_matchable and args_id is not null and coalesce(met_count, 0) = args_count)
+),
+
+order_calls as (
+    select
+        case_id,
+        call_index,
+        row_number() over (partition by case_id, tool order by call_index) - 1 as tool_ordinal,
+    from case_calls
+    semi join meet_entries using (case_id, tool)
 )
 
-select distinct
+select
     case_id::bigint as case_id,                                 -- the case
     call_index::integer as call_index,                          -- the call, by its place in the run
-from meet_entries
+    tool_ordinal::integer as tool_ordinal,                      -- how many calls of its tool came before it
+from order_calls
+semi join meet_entries using (case_id, call_index)

@@ -29,13 +29,6 @@ argument_classes as (
     from work.argument_classes
 ),
 
-number_tools as (
-    select
-        tool,
-        row_number() over () as tool_number,
-    from (select distinct tool from calls)
-),
-
 -- Calls of one run with the very same arguments are known as such by the first of them.
 find_repeats as (
     select
@@ -53,13 +46,12 @@ describe_calls as (
     select
         pair_id,
         call_index,
-        tool_number,
+        tool,
         coalesce(class_id, 0) as class_id,
         coalesce(first_index, call_index) as first_index,
         is_matchable,
         is_failed,
     from calls
-    inner join number_tools using (tool)
     left join argument_classes using (args_id)
     left join find_repeats using (pair_id, tool, args_id)
 ),
@@ -68,7 +60,7 @@ sign_pairs as (
     select
         pair_id,
         list_sort(list(struct_pack(
-            call_index, tool_number, class_id, first_index, is_matchable, is_failed
+            call_index, tool, class_id, first_index, is_matchable, is_failed
         ))) as signature,
     from describe_calls
     group by all
@@ -83,20 +75,18 @@ join_pairs as (
     left join sign_pairs using (pair_id)
 ),
 
-choose_first as (
+-- A list that is unfolded again spares looking up every pair by its signature.
+gather_pairs as (
     select
-        judgment_id,
-        signature,
+        list(pair_id) as pair_ids,
         min(pair_id) as case_id,
     from join_pairs
-    group by all
+    group by
+        judgment_id,
+        signature
 )
 
 select
-    pair_id::bigint as pair_id,                 -- the run and the judgment being paired
+    unnest(pair_ids)::bigint as pair_id,        -- the run and the judgment being paired
     case_id::bigint as case_id,                 -- the first pair that is the same case
-from join_pairs
-inner join choose_first
-    on
-        join_pairs.judgment_id = choose_first.judgment_id
-        and join_pairs.signature is not distinct from choose_first.signature
+from gather_pairs

@@ -12,6 +12,7 @@ with expected_calls as (
         pattern_id,
         is_checked,
         args_count,
+        is_strict,
     from work.expected_calls
 ),
 
@@ -37,13 +38,6 @@ tool_counts as (
     where expected_count > 0 and called_count > 0
 ),
 
-cases as (
-    select
-        case_id,
-        is_strict,
-    from work.cases
-),
-
 argument_matches as (
     select
         pattern_id,
@@ -66,31 +60,33 @@ weigh_couples as (
     from tool_counts
     inner join expected_calls using (case_id, combination_id, tool)
     inner join scored_calls using (case_id, combination_id, tool)
-    inner join cases using (case_id)
     left join argument_matches using (pattern_id, args_id, is_strict)
 ),
 
--- One expected call takes the best actual one, the first of equals.
-take_best_actual as (
+-- One expected call takes the best actual one, the first of equals; one actual call goes to the best
+-- expected one, the last of equals.
+weigh_best as (
     select
         case_id,
         combination_id,
+        tool,
         position,
-        arg_max(call_index, met_count::bigint * 4294967296 - call_index) as call_index,
+        call_index,
+        met_count,
+        met_count::bigint * 4294967296 + if(expected_count = 1, -call_index, position) as weight,
     from weigh_couples
-    where expected_count = 1
-    group by all
+    where expected_count = 1 or called_count = 1
 ),
 
--- One actual call goes to the best expected one, the last of equals.
-take_best_expected as (
+take_best as (
     select
         case_id,
         combination_id,
-        arg_max(position, met_count::bigint * 4294967296 + position) as position,
-        call_index,
-    from weigh_couples
-    where expected_count > 1 and called_count = 1
+        tool,
+        arg_max(position, weight) as position,
+        arg_max(call_index, weight) as call_index,
+        max(met_count) as met_count,
+    from weigh_best
     group by all
 ),
 
@@ -130,6 +126,9 @@ unfold_solutions as (
         combination_id,
         unnest(positions) as position,
         unnest(list_transform(columns, lambda column_index: call_indexes[column_index + 1])) as call_index,
+        unnest(list_transform(
+            range(len(columns)), lambda place: weights[called_count * place + columns[place + 1] + 1]
+        )) as met_count,
     from list_problems
     inner join solve_problems using (weights, called_count)
 ),
@@ -140,20 +139,15 @@ collect_pairings as (
         combination_id,
         position,
         call_index,
-    from take_best_actual
+        met_count,
+    from take_best
     union all
     select
         case_id,
         combination_id,
         position,
         call_index,
-    from take_best_expected
-    union all
-    select
-        case_id,
-        combination_id,
-        position,
-        call_index,
+        met_count,
     from unfold_solutions
     where call_index is not null
 )
@@ -163,4 +157,5 @@ select
     combination_id::integer as combination_id,                  -- the combination of alternatives, from 0
     position::integer as position,                              -- the expected call, by its place
     call_index::integer as call_index,                          -- the actual call that stands for it, by its place in the run
+    met_count::integer as met_count,                            -- its arguments that are met, where they are checked
 from collect_pairings

@@ -19,7 +19,6 @@ case_calls as (
         args_count,
         is_matchable,
         is_failed,
-        tool_ordinal,
     from work.case_calls
 ),
 
@@ -27,7 +26,7 @@ optional_calls as (
     select
         case_id,
         call_index,
-        true as is_optional,
+        tool_ordinal,
     from work.optional_calls
 ),
 
@@ -50,21 +49,6 @@ count_required as (
     group by all
 ),
 
-mark_optional as (
-    select
-        case_id,
-        call_index,
-        tool,
-        args_id,
-        args_count,
-        is_matchable,
-        is_failed,
-        tool_ordinal,
-        coalesce(is_optional, false) as is_optional,
-    from case_calls
-    left join optional_calls using (case_id, call_index)
-),
-
 keep_needed as (
     select
         case_id,
@@ -76,9 +60,10 @@ keep_needed as (
         is_matchable,
         is_failed,
     from combinations
-    inner join mark_optional using (case_id)
+    inner join case_calls using (case_id)
+    left join optional_calls using (case_id, call_index)
     left join count_required using (case_id, combination_id, tool)
-    where not is_optional or tool_ordinal < coalesce(required_count, 0)
+    where tool_ordinal is null or tool_ordinal < coalesce(required_count, 0)
 )
 
 select

@@ -15,11 +15,14 @@ scored_calls as (
     select
         case_id,
         combination_id,
+        position,
         tool,
+        args_id,
         is_failed,
     from work.scored_calls
 ),
 
+-- Calls without recorded arguments are not known to be alike: each gets a number of its own.
 stack_calls as (
     select
         case_id,
@@ -29,6 +32,7 @@ stack_calls as (
         0 as called,
         0 as not_failed,
         0 as succeeded,
+        null as args_key,
     from expected_calls
     union all
     select
@@ -39,6 +43,7 @@ stack_calls as (
         1 as called,
         if(is_failed is true, 0, 1) as not_failed,
         if(is_failed is false, 1, 0) as succeeded,
+        coalesce(args_id, -1 - position) as args_key,
     from scored_calls
 )
 
@@ -50,5 +55,6 @@ select
     sum(called)::integer as called_count,                       -- scored calls of it
     sum(not_failed)::integer as not_failed_count,               -- scored calls of it that are not known to have failed
     sum(succeeded)::integer as succeeded_count,                 -- scored calls of it known to have succeeded
+    len(list_distinct(list(args_key)))::integer as different_count, -- scored calls of it but for those that repeat the arguments of another
 from stack_calls
 group by all
