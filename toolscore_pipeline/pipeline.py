@@ -32,7 +32,7 @@ CHUNK_PAIRS = 50_000
 # Pairs times combinations scored at once: a judgment of many alternatives gets smaller chunks.
 CHUNK_COMBINATIONS = 500_000
 # Pairs in what a worker is sent at once: each statement over few costs as much as over some.
-LEAST_CHUNK_OF_WORKER, MOST_CHUNK_OF_WORKER = 2_500, 20_000
+LEAST_CHUNK_OF_WORKER, MOST_CHUNK_OF_WORKER = 5_000, 20_000
 # Grading that takes about so long in one process is shared out; a worker takes one to start.
 WORTH_WORKERS_SECONDS = 2.0
 # Among so many answers there is one whose language only the identifier tells.
