@@ -32,6 +32,8 @@ from toolscore_pipeline.runner import OUTPUTS, Engine, Timing
 MOST = 4
 # What one chunk is graded from: work.pairs is no model, so it has no entry in the plan.
 PAIRS = "work.pairs"
+# How often a worker is started, should it be lost: not for ever where none can live.
+_STARTS = 3
 # Rows of one Arrow batch: the texts of a column in it must stay below 2 GB.
 _BATCH_ROWS = 2_048
 _START = (
@@ -118,21 +120,27 @@ class Workers:
 
     def close(self) -> None:
         """End the processes; what is not back is dropped."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for process in self._processes:
-            process.end()
-        self._threads.shutdown(cancel_futures=True)
+            process.close()
+        self._threads.shutdown()
 
 
 class _Process:
     """One worker, seen from the process that sends."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings, self._starts_left = settings, _STARTS
         self._process: subprocess.Popen[bytes] | None = None
-        if not sys.executable:
+        self._start()
+
+    def _start(self) -> None:
+        if not (sys.executable and self._starts_left):
             return
+        self._starts_left -= 1
         with suppress(OSError):  # no more processes may be started: its chunks come back ungraded
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _START, json.dumps(sys.path), json.dumps(settings)],
+                [sys.executable, "-c", _START, json.dumps(sys.path), json.dumps(self._settings)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 # What goes wrong there is said when the chunk is graded here.
@@ -140,6 +148,9 @@ class _Process:
             )
 
     def grade(self, inputs: Tables) -> tuple[Tables, list[Timing]] | None:
+        """Grade one chunk; None when the process is lost. The next chunk gets a new one."""
+        if self._process is None:
+            self._start()
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             return None
@@ -151,7 +162,13 @@ class _Process:
             return None
         return outputs, [Timing(*timing) for timing in head["timings"]]
 
+    def close(self) -> None:
+        """End the process for good."""
+        self._starts_left = 0
+        self.end()
+
     def end(self) -> None:
+        """End the process, whatever it is doing."""
         process, self._process = self._process, None
         if process is None:
             return
