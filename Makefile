@@ -11,7 +11,7 @@ LOCKER := .venv-lock
 # The tests of what DuckDB computes: these run on DuckDB 2 as well.
 ENGINE_TESTS := $(wildcard $(addprefix tests/test_,$(addsuffix .py,sql_models plan pipeline \
 	scores_equal grades_in_turn judgments matchers honesty_udf stats_marts export same_bytes \
-	catalog_docs sql_cli workers)))
+	catalog_docs sql_cli)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_REQUIRE_VIRTUALENV := 1

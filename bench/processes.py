@@ -15,11 +15,10 @@ PROJECT = 'sources: [{name: runs, path: "runs*.jsonl"}]\ncontracts: ["contracts/
 
 _BUILD = """\
 import json, os, sys, time
-from bench import peak_mb, watch_workers
+from bench import peak_mb
 from toolscore_pipeline.pipeline import build
 from toolscore_pipeline.project import open_project
 project = open_project(sys.argv[1])
-watch_workers()
 started = time.perf_counter()
 report = build(project).to_dict()
 report["whole"] = time.perf_counter() - started

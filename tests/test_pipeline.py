@@ -236,10 +236,7 @@ def test_a_build_killed_at_any_moment_is_completed_by_the_next(tmp_path):
     for attempt in range(6):
         folder = make_project(tmp_path / f"killed-{attempt}", 400)
         process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "toolscore_pipeline", "build", "--quiet"),
-                *("--workers", str(attempt % 2)),
-            ],
+            [sys.executable, "-m", "toolscore_pipeline", "build", "--quiet"],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=subprocess.DEVNULL,

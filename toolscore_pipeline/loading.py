@@ -68,8 +68,6 @@ REJECTS_SCHEMA = pa.schema(
 
 _BATCH_RUNS = 50_000
 _BATCH_BYTES = 64 << 20
-# The first batch is smaller, so that others can begin with it while the rest is read.
-_FIRST_BATCH_BYTES = 16 << 20
 _CHUNK_BYTES = 1 << 18
 _EXCERPT = 120
 #: What has to be held in memory whole (a JSON document; the messages or spans of one file of lines)
@@ -154,7 +152,6 @@ class Batch:
         touched: paths with a new time and the same bytes; their documents stand here again without
             runs.
         changed: paths whose bytes, or whose loader, changed; their former runs are replaced.
-        is_full: whether it was handed out because it was full, so that more is to come.
     """
 
     documents: pa.Table = field(default_factory=lambda: empty_table(DOCUMENTS_SCHEMA))
@@ -164,7 +161,6 @@ class Batch:
     unchanged: list[str] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
-    is_full: bool = False
 
 
 @functools.cache
@@ -447,7 +443,6 @@ class _Loader:
         self._documents: list[tuple[Any, ...]] = []
         self._rejects: list[tuple[Any, ...]] = []
         self._pending_bytes = 0
-        self._most_bytes = _FIRST_BATCH_BYTES
         self._batch = Batch()
 
     # --- batches ----------------------------------------------------------------------------------
@@ -455,7 +450,6 @@ class _Loader:
     def flush(self, *, is_last: bool = False) -> Iterator[Batch]:
         """Hand out what has been collected."""
         batch, self._batch = self._batch, Batch()
-        batch.is_full = not is_last
         fast, plain = self._rows.finish(), self._builder.finish()
         batch.runs = pa.concat_tables([fast[0], plain[0]])
         batch.calls = pa.concat_tables([fast[1], plain[1]])
@@ -473,8 +467,7 @@ class _Loader:
 
     def _flush_if_full(self) -> Iterator[Batch]:
         is_full = len(self._builder) + len(self._rows) >= _BATCH_RUNS
-        if is_full or self._pending_bytes >= self._most_bytes:
-            self._most_bytes = _BATCH_BYTES
+        if is_full or self._pending_bytes >= _BATCH_BYTES:
             yield from self.flush()
 
     def _report(self, path: str) -> None:

@@ -26,15 +26,10 @@ from toolscore_pipeline.plan import Model
 from toolscore_pipeline.project import Binding, Project, objectives_json
 from toolscore_pipeline.runner import OUTPUTS, Timing, insert_arrow, run_audits, staged
 from toolscore_pipeline.warehouse import SCRATCH, Session, Warehouse, sweep_leftovers
-from toolscore_pipeline.workers import MOST, cores
 
 CHUNK_PAIRS = 50_000
 # Pairs times combinations scored at once: a judgment of many alternatives gets smaller chunks.
 CHUNK_COMBINATIONS = 500_000
-# Pairs in what a worker is sent at once: each statement over few costs as much as over some.
-LEAST_CHUNK_OF_WORKER, MOST_CHUNK_OF_WORKER = 5_000, 20_000
-# Grading that takes about so long in one process is shared out; a worker takes one to start.
-WORTH_WORKERS_SECONDS = 2.0
 # Among so many answers there is one whose language only the identifier tells.
 MANY_ANSWERS = 50
 
@@ -135,7 +130,6 @@ def build(
     on_graded: Callable[[int, int], None] | None = None,
     lock_seconds: float | None = None,
     threads: int | None = None,
-    workers: int | None = None,
     profile: bool = False,
 ) -> BuildReport:
     """Bring a project's warehouse, exports and published copy up to date.
@@ -148,15 +142,13 @@ def build(
         on_graded: called with the pairs graded and the pairs in all.
         lock_seconds: how long to wait for another process; default a minute.
         threads: DuckDB threads; default all cores.
-        workers: processes that grade beside this one; default one a core, four at most, where there
-            is enough to do for them, else none.
         profile: note the memory and temporary files of each model too.
 
     Raises:
         ToolscoreError: an input, a contract or a setting is wrong; what was committed stays.
     """
     report = BuildReport()
-    warehouse = open_warehouse(project, lock_seconds=lock_seconds, threads=threads, workers=workers)
+    warehouse = open_warehouse(project, lock_seconds=lock_seconds, threads=threads)
     bindings = project.bindings()
     settings = comparison_settings(project)
     with warehouse.open() as session:
@@ -186,16 +178,12 @@ def build(
 
 
 def open_warehouse(
-    project: Project,
-    *,
-    lock_seconds: float | None = None,
-    threads: int | None = None,
-    workers: int | None = None,
+    project: Project, *, lock_seconds: float | None = None, threads: int | None = None
 ) -> Warehouse:
     """The warehouse of a project, with the leftovers of processes that died swept away."""
     sweep_leftovers(project.warehouse)
     options: dict[str, Any] = {} if lock_seconds is None else {"lock_seconds": lock_seconds}
-    return Warehouse(project.warehouse, threads=threads, workers=workers, **options)
+    return Warehouse(project.warehouse, threads=threads, **options)
 
 
 def summary(report: BuildReport) -> str:
@@ -333,7 +321,6 @@ def load_sources(
     loader = _Loader(session, report, has_runs=bool(row and row[0]), grade=grade)
     for batch in load_documents(sources, known, on_progress):
         loader.take(batch)
-    report.pairs_graded += session.finish_grading()
     loader.drop_missing([source.name for source in sources], is_whole=only is None)
 
 
@@ -371,7 +358,7 @@ class _Loader:
         self._note_problems(batch)
         if not (paths or batch.runs.num_rows or batch.rejects.num_rows):
             return
-        if self.grade and batch.runs.num_rows >= MANY_ANSWERS and not session.worker_count:
+        if self.grade and batch.runs.num_rows >= MANY_ANSWERS:
             load_ahead()
         session.engine.fill("evidence.runs", batch.runs)
         session.engine.fill("evidence.calls", batch.calls)
@@ -390,7 +377,7 @@ class _Loader:
         self.report.runs_added += added
         self.report.runs_removed += removed
         if self.grade and added:
-            self._grade_added(batch)
+            self._grade_added()
 
     def _keep_one_of_each(self) -> None:
         """Keep a run once when two documents of the batch hold the same bytes."""
@@ -464,7 +451,7 @@ class _Loader:
         ).fetchone()
         return int(row[0]) if row else 0
 
-    def _grade_added(self, batch: Batch) -> None:
+    def _grade_added(self) -> None:
         session, connection = self.session, self.connection
         bindings = session.store.execute("select count(*) from judgment.bindings").fetchone()
         if not bindings or not bindings[0]:
@@ -484,10 +471,9 @@ class _Loader:
             ) using (run_id, judgment_id)
             """
         ).to_arrow_table()
-        size = batch.runs.nbytes + batch.calls.nbytes
-        use_workers(session, pairs, size, is_all=not batch.is_full)
         for part in chunks(session, pairs):
-            self.report.pairs_graded += session.grade(part, with_evidence=False)
+            session.stage_pairs(part, with_evidence=False)
+            self.report.pairs_graded += session.grade_staged()
 
     def _note_problems(self, batch: Batch) -> None:
         rejects = batch.rejects.select(["path", "line", "reason"]).slice(0, 20).to_pylist()
@@ -582,78 +568,31 @@ def grade_pending(
         f"select run_id, judgment_id from grades.pending where {wanted}", params=names
     ).to_arrow_table()
     done = 0
-
-    def tell(kept: int) -> None:
-        nonlocal done
-        done += kept
-        report.pairs_graded += kept
-        if on_graded and pairs.num_rows:
-            on_graded(done, pairs.num_rows)
-
-    tell(0)
-    if not pairs.num_rows:
-        return
-    use_workers(session, pairs, evidence_bytes(session, pairs))
+    if on_graded and pairs.num_rows:
+        on_graded(done, pairs.num_rows)
     for part in chunks(session, pairs):
-        tell(session.grade(part))
-    if session.worker_count:
-        tell(session.finish_grading())
+        session.stage_pairs(part)
+        report.pairs_graded += session.grade_staged()
+        done += part.num_rows
+        if on_graded:
+            on_graded(done, pairs.num_rows)
 
 
 def chunks(session: Session, pairs: pa.Table) -> Iterator[pa.Table]:
-    """Cut pairs (run_id, judgment_id) so that each piece is graded within bounded memory.
-
-    With workers the pieces are smaller, so that each has some.
-    """
-    size = CHUNK_PAIRS
-    if session.worker_count:
-        share = -(-pairs.num_rows // (2 * session.worker_count))
-        size = min(max(share, LEAST_CHUNK_OF_WORKER), MOST_CHUNK_OF_WORKER)
-    size = max(1, min(size, CHUNK_COMBINATIONS // _most_combinations(session, pairs)))
-    for start in range(0, pairs.num_rows, size):
-        yield pairs.slice(start, size)
-
-
-def _most_combinations(session: Session, pairs: pa.Table) -> int:
-    """How many combinations the pair with the most is scored under; at least 1."""
+    """Cut pairs (run_id, judgment_id) so that each piece is graded within bounded memory."""
     counts = dict(
         session.store.execute(
             "select judgment_id, combination_count from judgment.judgments"
             " where combination_count > 1"
         ).fetchall()
     )
-    if not counts:
-        return 1
-    present = {row["values"] for row in pairs["judgment_id"].value_counts().to_pylist()}
-    return max((counts.get(judgment_id, 1) for judgment_id in present), default=1)
-
-
-def evidence_bytes(session: Session, pairs: pa.Table) -> int:
-    """About how many bytes of documents some pairs are graded from."""
-    [(size, runs)] = session.store.execute(
-        "select (select coalesce(sum(bytes), 0) from raw.documents),"
-        " (select count(*) from evidence.runs)"
-    ).fetchall()
-    return int(size) * len(pairs) // max(int(runs), 1)
-
-
-def use_workers(session: Session, pairs: pa.Table, size: int, *, is_all: bool = True) -> None:
-    """Have pairs graded in processes of their own when that takes longer than to start them.
-
-    Args:
-        session: the warehouse, held open.
-        pairs: what is to be graded.
-        size: the bytes of the runs' evidence.
-        is_all: whether these are all; else there are more than these to come.
-    """
-    combinations = pairs.num_rows * _most_combinations(session, pairs)
-    seconds = pairs.num_rows * 1e-4 + size * 3e-8 + combinations * 7e-6
-    count = session.warehouse.workers
-    if count is None:
-        count = min(session.warehouse.threads or cores(), MOST)
-        is_enough = seconds >= WORTH_WORKERS_SECONDS or not is_all
-        count = count if count > 1 and is_enough and pairs.num_rows else 0
-    session.use_workers(count)
+    size = CHUNK_PAIRS
+    if counts and pairs.num_rows:
+        present = {row["values"] for row in pairs["judgment_id"].value_counts().to_pylist()}
+        most = max((counts.get(judgment_id, 1) for judgment_id in present), default=1)
+        size = max(1, min(size, CHUNK_COMBINATIONS // most))
+    for start in range(0, pairs.num_rows, size):
+        yield pairs.slice(start, size)
 
 
 # --- marts, exports, publishing -------------------------------------------------------------------

@@ -45,25 +45,9 @@ from toolscore_pipeline.runner import (
     table_hash,
     watch_memory,
 )
-from toolscore_pipeline.workers import PAIRS, Graded, Tables, Workers, arrow_rows, grade
 
 LOCK_SECONDS = 60.0
 SCRATCH = "scratch"
-# The tables that pairs are graded from, and the column by which the rows of some pairs are found;
-# None for tables that are taken whole.
-GRADED_FROM = {
-    "evidence.runs": "run_id",
-    "evidence.calls": "run_id",
-    "judgment.judgments": "judgment_id",
-    "judgment.combinations": "judgment_id",
-    "judgment.expected_calls": "judgment_id",
-    "judgment.optional_calls": "judgment_id",
-    "judgment.forbidden_rules": "judgment_id",
-    "judgment.side_effects": "judgment_id",
-    "judgment.patterns": None,
-    "judgment.pattern_args": None,
-    "settings.grader": None,
-}
 # What DuckDB may keep of the file and of former chunks when it begins with the next.
 KEPT_IN_MEMORY = "800MB"
 # The published copy is a copy of the file, unless more than this share of its blocks is unused.
@@ -87,7 +71,6 @@ class Warehouse:
         plan: the models; default the project's own.
         lock_seconds: how long to wait for another process that holds the file.
         threads: DuckDB threads; default all cores.
-        workers: processes that grade beside this one; None leaves it to those who grade.
     """
 
     def __init__(
@@ -97,13 +80,11 @@ class Warehouse:
         plan: Plan | None = None,
         lock_seconds: float = LOCK_SECONDS,
         threads: int | None = None,
-        workers: int | None = None,
     ) -> None:
         self.path = Path(path)
         self.plan = plan or load_plan()
         self.lock_seconds = lock_seconds
         self.threads = threads
-        self.workers = workers
 
     @property
     def published(self) -> Path:
@@ -120,10 +101,8 @@ class Warehouse:
                 more while it was held.
         """
         connection = self._connect()
-        session = None
         try:
-            session = Session(self, connection)
-            yield session
+            yield Session(self, connection)
         except _REFUSALS as error:
             if not _REFUSAL_MESSAGE.search(str(error)):
                 raise
@@ -131,8 +110,6 @@ class Warehouse:
                 f"{self.path}: {_first_sentence(str(error))}; what was committed before stays"
             ) from None
         finally:
-            if session is not None:
-                session.close()
             with suppress(duckdb.Error):  # its last checkpoint may fail on a full disk too
                 connection.close()
 
@@ -213,9 +190,7 @@ class Session:
         prepare_session(self.store)
         self._prepare_store()
         self._engine: Engine | None = None
-        self._workers: Workers | None = None
         self._timings: list[Timing] = []
-        self._timings_of_workers: list[Timing] = []
         self._is_profiled = False
 
     @property
@@ -240,8 +215,7 @@ class Session:
     @property
     def timings(self) -> list[Timing]:
         """What each table made so far cost, those of grades first."""
-        own = self._engine.timings if self._engine else []
-        return [*own, *self._timings_of_workers, *self._timings]
+        return [*(self._engine.timings if self._engine else ()), *self._timings]
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -345,47 +319,40 @@ class Session:
         row = self.store.execute("select count(*) from grades.pending").fetchone()
         return int(row[0]) if row else 0
 
-    def use_workers(self, count: int) -> None:
-        """Grade in so many processes beside this one from now on, unless there are some already."""
-        if count and self._workers is None:
-            limit, unit = self._memory_limit.split()  # as DuckDB writes it: 18.8 GiB
-            share = f"{float(limit) / (count + 1):.3f}{unit}"
-            self._workers = Workers(count, share, is_profiled=self._is_profiled)
+    def stage_pairs(self, pairs: pa.Table, *, with_evidence: bool = True) -> None:
+        """Bring the runs, calls and judgments of some pairs from the file into the engine.
 
-    @property
-    def worker_count(self) -> int:
-        """The processes that grade beside this one; 0 when it grades itself."""
-        return self._workers.count if self._workers else 0
-
-    def grade(self, pairs: pa.Table, *, with_evidence: bool = True) -> int:
-        """Grade pairs (run_id, judgment_id) and keep the rows.
-
-        Args:
-            pairs: what to grade.
-            with_evidence: bring the runs and calls from the file; else those that are in the engine
-                already are graded.
-
-        Returns:
-            For how many pairs rows were kept. With workers these are pairs of former calls: what is
-            still being graded is kept by the next ones, or by :meth:`finish_grading`.
+        Without evidence the runs and calls that are in the engine already are graded.
         """
         engine = self.engine
         engine.set_pairs(pairs)
         connection = engine.connection
-        inputs: Tables = {PAIRS: pairs}
-        for name, key in GRADED_FROM.items():
-            is_staged = name.startswith("evidence.") and not with_evidence
-            of_pairs = f"semi join {PAIRS} using ({key})" if key else ""
-            rows = f"select * from {'' if is_staged else f'{self.catalog}.'}{name} {of_pairs}"
-            if self._workers is not None:
-                inputs[name] = arrow_rows(connection, rows)
-            elif not is_staged:
-                connection.execute(f"truncate {name}")
-                connection.execute(f"insert into {name} {rows}")
-        if self._workers is not None:
-            self._workers.send(inputs)
-            return sum(map(self._keep_graded, self._workers.take()))
+        for name, key in (
+            ("evidence.runs", "run_id"),
+            ("evidence.calls", "run_id"),
+            ("judgment.judgments", "judgment_id"),
+            ("judgment.combinations", "judgment_id"),
+            ("judgment.expected_calls", "judgment_id"),
+            ("judgment.optional_calls", "judgment_id"),
+            ("judgment.forbidden_rules", "judgment_id"),
+            ("judgment.side_effects", "judgment_id"),
+        ):
+            if name.startswith("evidence.") and not with_evidence:
+                continue
+            connection.execute(f"truncate {name}")
+            connection.execute(
+                f"insert into {name} select * from {self.catalog}.{name} as stored"
+                f" semi join work.pairs using ({key})"
+            )
+        for name in ("judgment.patterns", "judgment.pattern_args", "settings.grader"):
+            connection.execute(f"truncate {name}")
+            connection.execute(f"insert into {name} select * from {self.catalog}.{name}")
+
+    def grade_staged(self) -> int:
+        """Grade the pairs staged in the engine and keep the rows; returns how many pairs."""
+        engine = self.engine
         engine.build(OUTPUTS)
+        row = engine.connection.execute("select count(*) from grades.grades").fetchone()
         with self.transaction() as store:
             for name in OUTPUTS:
                 columns = ", ".join(self.plan[name].column_names)
@@ -394,35 +361,9 @@ class Session:
                 )
             self._touch(store)
         for name in OUTPUTS:
-            connection.execute(f"drop table {name}")
+            engine.connection.execute(f"drop table {name}")
         self._let_go()
-        return len(pairs)
-
-    def finish_grading(self) -> int:
-        """Wait for what the workers still grade and keep it; returns for how many pairs."""
-        if self._workers is None:
-            return 0
-        return sum(map(self._keep_graded, self._workers.take(everything=True)))
-
-    def _keep_graded(self, graded: Graded) -> int:
-        outputs = graded.outputs
-        self._timings_of_workers += graded.timings
-        if outputs is None:
-            # In an engine of its own: in the other the next pairs may be staged.
-            with Engine(self.plan) as engine:
-                outputs = grade(engine, graded.inputs)
-        with self.transaction() as store:
-            for name, rows in outputs.items():
-                insert_arrow(store, self.plan[name], rows)
-            self._touch(store)
-        self._let_go()
-        return len(outputs["grades.grades"])
-
-    def close(self) -> None:
-        """End the workers; what they were still grading is graded by the next build."""
-        if self._workers is not None:
-            self._workers.close()
-            self._workers = None
+        return int(row[0]) if row else 0
 
     def free_engine(self) -> None:
         """Drop the evidence that is in the engine: marts and exports read the file."""

@@ -27,13 +27,6 @@ def command(
     lock_seconds: Annotated[
         float, typer.Option(help="How long to wait for another process that holds the warehouse.")
     ] = 60.0,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Processes that grade beside this one.  [default: up to 4, for much work]",
-        ),
-    ] = None,
     json_path: Annotated[
         str | None, typer.Option("--json", help="Write the report as JSON; - is standard output.")
     ] = None,
@@ -52,7 +45,6 @@ def command(
             on_progress=progress.reading,
             on_graded=progress.grading,
             lock_seconds=lock_seconds,
-            workers=workers,
             profile=profile,
         )
     out.print(pipeline.summary(report))
