@@ -225,6 +225,38 @@ def test_results_depend_on_no_number_of_threads_nor_chunks_nor_shared_cases(
         )
 
 
+def test_a_regrade_in_chunks_reads_each_chunks_part_of_the_file(tmp_path, monkeypatch):
+    whole, parts = make_project(tmp_path / "whole", 60), make_project(tmp_path / "parts", 60)
+    for folder in (whole, parts):
+        # Runs without calls among them, and two contracts for half of the runs.
+        others = rows(20, seed=2, start=60)
+        for number, row in enumerate(others):
+            row["calls"] = row["calls"] if number % 3 else []
+        write_rows(folder / "runs/second.jsonl", others)
+        (folder / "contracts/all.yaml").write_text(CONTRACT + 'task: "o*"\n', encoding="utf-8")
+        rebuild(folder)
+        for name, more in (("one", "min_score: 0.5\n"), ("all", 'task: "o*"\nmin_score: 0.6\n')):
+            (folder / f"contracts/{name}.yaml").write_text(CONTRACT + more, encoding="utf-8")
+    rebuild(whole)
+    monkeypatch.setattr(pipeline, "CHUNK_PAIRS", 7)
+    spans: list[int] = []
+    is_near = warehouse._is_near
+
+    def note(name, pairs):
+        condition = is_near(name, pairs)
+        if name == "evidence.runs":
+            low, high = map(int, condition.removeprefix("stored.rowid between ").split(" and "))
+            spans.append(high - low + 1)
+        return condition
+
+    monkeypatch.setattr(warehouse, "_is_near", note)
+    assert rebuild(parts).pairs_graded == 80
+    assert hashes(parts) == hashes(whole)
+    # Seven pairs are at most seven runs of "one", every second in the file.
+    assert len(spans) == 12
+    assert max(spans) <= 14
+
+
 @pytest.mark.slow
 def test_a_build_killed_at_any_moment_is_completed_by_the_next(tmp_path):
     reference = make_project(tmp_path / "reference", 400)

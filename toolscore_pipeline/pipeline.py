@@ -567,10 +567,12 @@ def grade_pending(
     pairs = session.store.sql(
         f"select run_id, judgment_id from grades.pending where {wanted}", params=names
     ).to_arrow_table()
+    if not pairs.num_rows:
+        return
     done = 0
-    if on_graded and pairs.num_rows:
+    if on_graded:
         on_graded(done, pairs.num_rows)
-    for part in chunks(session, pairs):
+    for part in chunks(session, session.place_pairs(pairs)):
         session.stage_pairs(part)
         report.pairs_graded += session.grade_staged()
         done += part.num_rows

@@ -48,6 +48,11 @@ from toolscore_pipeline.runner import (
 
 LOCK_SECONDS = 60.0
 SCRATCH = "scratch"
+# The columns that say where the rows of a pair lie in a table: the first and the last of them.
+PLACES = {
+    "evidence.runs": ("run_place", "run_place"),
+    "evidence.calls": ("first_call", "last_call"),
+}
 # What DuckDB may keep of the file and of former chunks when it begins with the next.
 KEPT_IN_MEMORY = "800MB"
 # The published copy is a copy of the file, unless more than this share of its blocks is unused.
@@ -319,10 +324,36 @@ class Session:
         row = self.store.execute("select count(*) from grades.pending").fetchone()
         return int(row[0]) if row else 0
 
+    def place_pairs(self, pairs: pa.Table) -> pa.Table:
+        """The same pairs in the order of their runs in the file, with the places of their rows.
+
+        Chunks of them lie together, so that each reads its own part of the file and not all of it.
+        """
+        with staged(self.store, pairs) as rows:
+            return self.store.sql(
+                f"""
+                with pairs as materialized (select run_id, judgment_id from {rows}),
+                places as (
+                    select run_id, min(rowid) as first_call, max(rowid) as last_call
+                    from evidence.calls semi join pairs using (run_id)
+                    group by run_id
+                )
+                select run_id, judgment_id, runs.rowid as run_place, first_call, last_call
+                from pairs
+                inner join evidence.runs using (run_id)
+                left join places using (run_id)
+                order by run_place, judgment_id
+                """
+            ).to_arrow_table()
+
     def stage_pairs(self, pairs: pa.Table, *, with_evidence: bool = True) -> None:
         """Bring the runs, calls and judgments of some pairs from the file into the engine.
 
-        Without evidence the runs and calls that are in the engine already are graded.
+        Args:
+            pairs: run_id and judgment_id; with the columns of :meth:`place_pairs` only that part of
+                the file is read where their runs are.
+            with_evidence: whether to bring runs and calls; else those are graded that are in the
+                engine already.
         """
         engine = self.engine
         engine.set_pairs(pairs)
@@ -342,7 +373,7 @@ class Session:
             connection.execute(f"truncate {name}")
             connection.execute(
                 f"insert into {name} select * from {self.catalog}.{name} as stored"
-                f" semi join work.pairs using ({key})"
+                f" semi join work.pairs using ({key}) where {_is_near(name, pairs)}"
             )
         for name in ("judgment.patterns", "judgment.pattern_args", "settings.grader"):
             connection.execute(f"truncate {name}")
@@ -521,6 +552,16 @@ class Session:
         if done.returncode:
             _remove(aside)
         return done.returncode == 0
+
+
+def _is_near(name: str, pairs: pa.Table) -> str:
+    """A condition that holds for all rows of a table which belong to some placed pairs."""
+    first, last = PLACES.get(name, ("", ""))
+    if first not in pairs.column_names:
+        return "true"
+    low = min((row for row in pairs.column(first).to_pylist() if row is not None), default=1)
+    high = max((row for row in pairs.column(last).to_pylist() if row is not None), default=0)
+    return f"stored.rowid between {low:d} and {high:d}"
 
 
 def sweep_leftovers(warehouse: Path) -> None:

@@ -254,10 +254,19 @@ couple_grades as (
         and after.grade_id != before.grade_id
 ),
 
+-- One key and not three columns: from those it would be concluded that was and now have a run in
+-- common, and every grade of a run would be joined with every other.
+pack_metrics as (
+    select
+        (run_id, judgment_id, grader_version) as graded,
+        * exclude (run_id, judgment_id, grader_version),
+    from metrics
+),
+
 list_metrics as (
     select
         edition,
-        couple_grades.run_id,
+        run_id,
         [
             struct_pack(name := 'selection_accuracy', was := was.selection_accuracy, now := now.selection_accuracy),
             struct_pack(name := 'argument_f1', was := was.argument_f1, now := now.argument_f1),
@@ -269,16 +278,8 @@ list_metrics as (
             struct_pack(name := 'trajectory_accuracy', was := was.trajectory_accuracy, now := now.trajectory_accuracy),
         ] as values,
     from couple_grades
-    inner join metrics as was
-        on
-            couple_grades.run_id = was.run_id
-            and couple_grades.before_judgment_id = was.judgment_id
-            and couple_grades.before_version = was.grader_version
-    inner join metrics as now
-        on
-            couple_grades.run_id = now.run_id
-            and couple_grades.after_judgment_id = now.judgment_id
-            and couple_grades.after_version = now.grader_version
+    inner join pack_metrics as was on (run_id, before_judgment_id, before_version) = was.graded
+    inner join pack_metrics as now on (run_id, after_judgment_id, after_version) = now.graded
 ),
 
 tell_metrics as (
@@ -297,26 +298,46 @@ tell_metrics as (
     from list_metrics
 ),
 
+pack_checks as (
+    select
+        (run_id, judgment_id, grader_version) as graded,
+        check_position,
+        check_name,
+        status,
+    from checks
+),
+
+list_sides_of_checks as (
+    select
+        edition,
+        run_id,
+        check_name,
+        check_position,
+        status,
+        false as is_after,
+    from couple_grades
+    inner join pack_checks on (run_id, before_judgment_id, before_version) = graded
+    union all
+    select
+        edition,
+        run_id,
+        check_name,
+        check_position,
+        status,
+        true as is_after,
+    from couple_grades
+    inner join pack_checks on (run_id, after_judgment_id, after_version) = graded
+),
+
 list_checks as (
     select
         edition,
-        couple_grades.run_id,
+        run_id,
         check_name,
         check_position,
-        max(status) filter (
-            where judgment_id = before_judgment_id and grader_version = before_version
-        ) as was,
-        max(status) filter (
-            where judgment_id = after_judgment_id and grader_version = after_version
-        ) as now,
-    from couple_grades
-    inner join checks
-        on
-            couple_grades.run_id = checks.run_id
-            and (
-                (judgment_id = before_judgment_id and grader_version = before_version)
-                or (judgment_id = after_judgment_id and grader_version = after_version)
-            )
+        max(status) filter (where not is_after) as was,
+        max(status) filter (where is_after) as now,
+    from list_sides_of_checks
     group by all
 ),
 
