@@ -256,7 +256,7 @@ couple_grades as (
 
 -- One key and not three columns: from those it would be concluded that was and now have a run in
 -- common, and every grade of a run would be joined with every other.
-pack_metrics as (
+pack_metrics as not materialized (
     select
         (run_id, judgment_id, grader_version) as graded,
         * exclude (run_id, judgment_id, grader_version),
@@ -298,7 +298,7 @@ tell_metrics as (
     from list_metrics
 ),
 
-pack_checks as (
+pack_checks as not materialized (
     select
         (run_id, judgment_id, grader_version) as graded,
         check_position,
