@@ -256,11 +256,12 @@ couple_grades as (
 
 -- One key and not three columns: from those it would be concluded that was and now have a run in
 -- common, and every grade of a run would be joined with every other.
-pack_metrics as not materialized (
+pack_metrics as materialized (
     select
         (run_id, judgment_id, grader_version) as graded,
         * exclude (run_id, judgment_id, grader_version),
     from metrics
+    semi join couple_grades using (run_id)
 ),
 
 list_metrics as (
@@ -298,13 +299,14 @@ tell_metrics as (
     from list_metrics
 ),
 
-pack_checks as not materialized (
+pack_checks as materialized (
     select
         (run_id, judgment_id, grader_version) as graded,
         check_position,
         check_name,
         status,
     from checks
+    semi join couple_grades using (run_id)
 ),
 
 list_sides_of_checks as (
