@@ -439,6 +439,7 @@ class Session:
                 f"insert into receipts.editions select {last} + 1, grader_version"
                 " from settings.grader"
             )
+            # The last edition is the new one by now.
             store.execute(
                 "insert into receipts.edition_bindings"
                 f" select distinct {last}::integer, {columns} from judgment.bindings"
